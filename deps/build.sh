@@ -1,0 +1,213 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# deps/build.sh — builds the libraries of deps/lock, static, into one directory.
+#
+#   CC=... AR=... DEPS_CFLAGS=... deps/build.sh OUT      -> OUT/include, OUT/lib/*.a
+#
+# Does nothing when OUT was built from the same lock, scripts, mbedTLS configuration, compiler and flags (OUT/stamp says from which),
+# and only one at a time builds into an OUT. Every library is built with every feature switched off that limpet does not use; what
+# is left and what it costs is in deps/README.md.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(dirname "$here")
+out=${1:?usage: CC=... deps/build.sh OUT}
+: "${CC:?}" "${AR:=ar}" "${DEPS_CFLAGS:=-Os}" "${HOST:=}" "${V:=}"
+jobs=$(nproc 2>/dev/null || echo 1)
+
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+say() { echo "deps: $*" >&2; }
+
+# The same lock file also keeps two `make` in one tree from building the same thing at once.
+exec 9>"$out/.lock"
+if ! flock -n 9; then
+    say "another build of $out is running, waiting for it"
+    flock 9
+fi
+
+want=$({
+    echo "$CC|$AR|$DEPS_CFLAGS|$HOST"
+    $CC --version 2>/dev/null | head -n 1
+    grep -v '^#' "$here/lock" | cut -d ' ' -f 1-2
+    cat "$here/lock" "$here/build.sh" "$top/config/mbedtls_config.h"
+} | sha256sum | cut -c 1-64)
+if [ -f "$out/stamp" ] && [ "$(cat "$out/stamp")" = "$want" ]; then
+    exit 0
+fi
+rm -f "$out/stamp"
+
+cache=$("$here/fetch.sh" | tail -n 1)
+work=$out/work
+rm -rf "$work" "$out/include" "$out/lib"
+mkdir -p "$work" "$out/include" "$out/lib"
+
+unpack() { # name -> $src
+    src=$work/$1
+    mkdir "$src"
+    tar xf "$cache/$(awk -v n="$1" '$1 == n { print $3 }' "$here/lock")" -C "$src" --strip-components 1
+}
+
+version_of() { awk -v n="$1" '$1 == n { print $2 }' "$here/lock"; }
+
+# Compiles C files into OUT/lib/lib$1.a; `cflags` is for this library.
+archive() { # name file...
+    name=$1
+    shift
+    say "building lib$name"
+    objs=$work/obj-$name
+    mkdir "$objs"
+    for f in "$@"; do
+        echo "$f"
+    done | CC="$CC" FLAGS="$DEPS_CFLAGS -w $cflags" OBJS=$objs xargs -P "$jobs" -I FILE sh -c \
+        '$CC $FLAGS -c "$1" -o "$OBJS/$(basename "$1" .c).o" || exit 255' sh FILE
+    $AR rcs "$out/lib/lib$name.a" "$objs"/*.o
+}
+
+build_mbedtls() {
+    unpack mbedtls
+    cflags="-I$src/include -I$src/library -DMBEDTLS_CONFIG_FILE=\"$top/config/mbedtls_config.h\""
+    archive mbedcrypto $(ls "$src"/library/*.c | grep -vE '/(ssl_|x509|pkcs7|net_sockets|debug|mps_)')
+    archive mbedx509 $(ls "$src"/library/x509*.c)
+    archive mbedtls $(ls "$src"/library/ssl_*.c)
+    cp -R "$src/include/mbedtls" "$src/include/psa" "$out/include/"
+    cp "$top/config/mbedtls_config.h" "$out/include/mbedtls/mbedtls_config.h"
+}
+
+# nghttp2 never puts `authorization` into the HPACK table, so that a password of little entropy cannot be guessed by someone who can
+# add headers of his own to our requests. Nobody can, and a ServiceAccount token of 900 bytes is no such password; sent in full it
+# is most of what an idle agent sends. So that one condition goes, as in other Kubernetes clients. The count makes sure that
+# exactly this changed: a new nghttp2 where it reads differently fails here and not in silence.
+index_authorization() {
+    hd=$src/lib/nghttp2_hd.c
+    cp "$hd" "$hd.orig"
+    sed -i 's/^  indexing_mode = token == NGHTTP2_TOKEN_AUTHORIZATION ||$/  indexing_mode =/' "$hd"
+    changed=$(diff "$hd.orig" "$hd" | grep -c '^[<>]') || true
+    if [ "$changed" != 2 ] || [ "$(grep -c 'NGHTTP2_TOKEN_AUTHORIZATION ||' "$hd")" != 0 ]; then
+        say "nghttp2_hd.c does not read as expected: the authorization header would not be compressed"
+        exit 1
+    fi
+    rm "$hd.orig"
+}
+
+build_nghttp2() {
+    unpack nghttp2
+    index_authorization
+    version=$(version_of nghttp2)
+    number=$(echo "$version" | awk -F . '{ printf "0x%02x%02x%02x", $1, $2, $3 }')
+    sed -e "s/@PACKAGE_VERSION@/$version/" -e "s/@PACKAGE_VERSION_NUM@/$number/" \
+        "$src/lib/includes/nghttp2/nghttp2ver.h.in" >"$src/lib/includes/nghttp2/nghttp2ver.h"
+    cflags="-I$src/lib/includes -I$src/lib -DNGHTTP2_STATICLIB -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H -DHAVE_CLOCK_GETTIME"
+    cflags="$cflags -DHAVE_DECL_CLOCK_MONOTONIC=1"
+    archive nghttp2 "$src"/lib/*.c
+    mkdir "$out/include/nghttp2"
+    cp "$src"/lib/includes/nghttp2/*.h "$out/include/nghttp2/"
+}
+
+# HTTP and HTTPS over HTTP/1.1 and HTTP/2, through a proxy if need be, names resolved in a thread so that the loop never waits.
+build_curl() {
+    unpack curl
+    say "building libcurl"
+    (
+        cd "$src"
+        off=
+        for f in dict docs dateparse doh file form-api ftp gopher hsts imap ipfs ldap ldaps libcurl-option manual mime mqtt netrc \
+            pop3 rtsp smb smtp telnet tftp websockets alt-svc cookies ntlm tls-srp aws kerberos-auth negotiate-auth digest-auth \
+            unix-sockets sspi get-easy-options headers-api progress-meter dnsshuffle sha512-256 versioned-symbols \
+            dependency-tracking shared httpsrr ech ssls-export; do
+            off="$off --disable-$f"
+        done
+        for f in zlib brotli zstd libpsl libidn2 libssh2 librtmp libgsasl ca-bundle ca-path ngtcp2 nghttp3; do
+            off="$off --without-$f"
+        done
+        ./configure --quiet ${HOST:+--host="$HOST"} --prefix="$out" --with-mbedtls="$out" --with-nghttp2="$out" \
+            --enable-threaded-resolver --enable-ipv6 --enable-proxy --enable-http-auth --enable-basic-auth --enable-static \
+            --disable-symbol-hiding $off CC="$CC" AR="$AR" \
+            CPPFLAGS="-I$out/include -DNGHTTP2_STATICLIB" CFLAGS="$DEPS_CFLAGS -w" LDFLAGS="-L$out/lib ${DEPS_LDFLAGS:-}" \
+            LIBS="-lmbedtls -lmbedx509 -lmbedcrypto" PKG_CONFIG=false
+        make -C lib -s -j"$jobs" libcurl.la
+        cp lib/.libs/libcurl.a "$out/lib/"
+        cp -R include/curl "$out/include/"
+        rm -f "$out"/include/curl/Makefile*
+    ) >"$work/curl.log" 2>&1 || {
+        tail -n 30 "$work/curl.log" >&2
+        say "curl does not build; the whole log is $work/curl.log"
+        return 1
+    }
+}
+
+build_cjson() {
+    unpack cjson
+    cflags="-DCJSON_HIDE_SYMBOLS -DCJSON_NESTING_LIMIT=200"
+    archive cjson "$src/cJSON.c"
+    cp "$src/cJSON.h" "$out/include/"
+}
+
+# One line may hold a long value, never without end; whoever includes ini.h gets the same settings.
+build_inih() {
+    unpack libinih
+    cat >"$out/include/ini.h" <<EOF
+#define INI_HANDLER_LINENO 1
+#define INI_USE_STACK 0
+#define INI_MAX_LINE 4096
+#define INI_ALLOW_REALLOC 0
+#define INI_INITIAL_ALLOC 4096
+#define INI_ALLOW_MULTILINE 0
+#define INI_STOP_ON_FIRST_ERROR 0
+EOF
+    cat "$src/ini.h" >>"$out/include/ini.h"
+    cp "$out/include/ini.h" "$src/ini.h"
+    cflags=
+    archive inih "$src/ini.c"
+}
+
+# Left out: what our SQL does not use, and the date functions, which would read the clock past its seam. Kept: WAL, foreign keys,
+# triggers, ALTER TABLE and integrity checks. Memory statistics stay on, the heap limit needs them. Temporary tables live in
+# memory: SQLite opens no file but the one it is given.
+sqlite_omit="LOAD_EXTENSION DEPRECATED SHARED_CACHE DECLTYPE AUTHORIZATION TRACE PROGRESS_CALLBACK UTF16 COMPLETE GET_TABLE TCL_VARIABLE
+    INTROSPECTION_PRAGMAS EXPLAIN JSON WINDOWFUNC VIRTUALTABLE DESERIALIZE ANALYZE DATETIME_FUNCS"
+sqlite_set="THREADSAFE=0 DQS=0 DEFAULT_MEMSTATUS=1 LIKE_DOESNT_MATCH_BLOBS USE_ALLOCA UNTESTABLE TEMP_STORE=3 MAX_MMAP_SIZE=0
+    DEFAULT_PAGE_SIZE=1024 DEFAULT_CACHE_SIZE=-256 MAX_WORKER_THREADS=0 DEFAULT_WAL_SYNCHRONOUS=2"
+
+build_sqlite() {
+    unpack sqlite3
+    say "building libsqlite3"
+    opts="-DHAVE_FDATASYNC=1 -DHAVE_USLEEP=1 -DHAVE_STRERROR_R=1 -DUSE_PREAD64=1"
+    for o in $sqlite_omit; do
+        opts="$opts -DSQLITE_OMIT_$o"
+    done
+    for o in $sqlite_set; do
+        opts="$opts -DSQLITE_$o"
+    done
+    # The generated parser must leave out what the code leaves out, so the options go to the generator, too. It runs here: gcc.
+    (cd "$src" && CC=gcc ./configure --disable-tcl --disable-shared && make -s sqlite3.c OPTS="$opts") >"$work/sqlite.log" 2>&1 || {
+        tail -n 30 "$work/sqlite.log" >&2
+        say "SQLite's amalgamation is not made; the whole log is $work/sqlite.log"
+        return 1
+    }
+    cflags=$opts
+    archive sqlite3 "$src/sqlite3.c"
+    cp "$src/sqlite3.h" "$out/include/"
+}
+
+build_libyaml() {
+    unpack libyaml
+    cflags="-I$src/include -DYAML_DECLARE_STATIC -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 -DYAML_VERSION_PATCH=5"
+    cflags="$cflags -DYAML_VERSION_STRING=\"0.2.5\""
+    archive yaml "$src"/src/*.c
+    cp "$src/include/yaml.h" "$out/include/"
+}
+
+started=$(date +%s)
+build_cjson
+build_inih
+build_libyaml
+build_mbedtls
+build_nghttp2
+build_curl
+build_sqlite
+[ -n "${KEEP:-}" ] || rm -rf "$work"
+echo "$want" >"$out/stamp"
+say "built in $(($(date +%s) - started)) s: $out"
