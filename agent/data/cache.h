@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// cache — the desired state as last heard: one row an object, byte for byte, written only by flow/sync (and removed by it).
+//
+// A key is "<plural>/<namespace>/<name>" for namespaced objects ("edgeapps/edge-a/web"), "<plural>//<name>" for cluster-wide ones. A
+// source is a short stable string that sync gives ("edge.limpet.dev/v1alpha1/edgeapps@edge-a"): rows remember the source that brought them.
+// Each row has a CRC; a row that fails it is reported as E_CORRUPT and treated by callers as "unknown", never as "absent".
+#ifndef DATA_CACHE_H
+#define DATA_CACHE_H
+
+#include "data/db.h"
+#include "data/object.h"
+
+enum { KEY_MAX = 400, SOURCE_MAX = 400 };
+
+struct cache;
+int cache_open(struct cache **out, struct db *db, struct err *e) MUST_USE;
+void cache_close(struct cache *c);
+
+struct cached {
+    char key[KEY_MAX], source[SOURCE_MAX], uid[OBJ_UID_MAX], rv[OBJ_RV_MAX];
+    int64_t generation;
+    struct buf json; // without status and managedFields
+};
+#define CACHED_INIT { .json = BUF_INIT(OBJ_MAX + 4096) }
+void cached_fini(struct cached *c);
+#define AUTO_CACHED CLEANUP(cached_fini)
+
+enum cache_change { CACHE_SAME, CACHE_RV_ONLY, CACHE_CHANGED, CACHE_NEW, CACHE_REPLACED }; // REPLACED: same name, another uid
+// Stores an object. CACHE_RV_ONLY (only status or managedFields differed) updates the resourceVersion lazily. < 0 on error.
+int cache_put(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len, struct err *e) MUST_USE;
+int cache_get(struct cache *c, const char *key, struct cached *out, struct err *e) MUST_USE; // E_NOTFOUND, E_CORRUPT
+int cache_delete(struct cache *c, const char *key, struct err *e) MUST_USE; // absent is success
+// The newest resourceVersion known for key (from memory when lazy); E_NOTFOUND.
+int cache_rv(struct cache *c, const char *key, char rv[OBJ_RV_MAX], char uid[OBJ_UID_MAX], struct err *e) MUST_USE;
+// After our own status write was answered: the new resourceVersion, lazily.
+void cache_note_rv(struct cache *c, const char *key, const char *uid, const char *rv);
+
+// Mark and sweep for a complete list. begin forgets earlier marks; put/mark marks; sweep calls fn for each unmarked key of the source.
+int cache_mark_begin(struct cache *c, const char *source, struct err *e) MUST_USE;
+int cache_mark(struct cache *c, const char *key, struct err *e) MUST_USE;
+int cache_unmarked(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e) MUST_USE;
+
+int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const struct cached *row), void *ctx, struct err *e) MUST_USE; // json filled; fn must not write
+int cache_each_key(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e) MUST_USE; // source NULL = all
+int cache_count(struct cache *c, const char *source, int64_t *n, struct err *e) MUST_USE;
+
+// Intent: what must not be repeated or forgotten ("owed onChange", "backup taken"). Small JSON or text, by (key, name).
+int intent_put(struct db *db, const char *key, const char *name, const char *data, struct err *e) MUST_USE;
+int intent_get(struct db *db, const char *key, const char *name, struct buf *data, struct err *e) MUST_USE; // E_NOTFOUND
+int intent_delete(struct db *db, const char *key, const char *name, struct err *e) MUST_USE;                // absent is success
+int intent_delete_all(struct db *db, const char *key, struct err *e) MUST_USE;
+int intent_each(struct db *db, const char *key, int (*fn)(void *ctx, const char *key, const char *name, const char *data), void *ctx, struct err *e) MUST_USE; // key NULL = all
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// agent — the wiring of one agent from its seams; main.c gives the real ones, the simulator and tests give theirs.
+//
+// Order of a turn (hooks): commit -> passes -> commit -> send. Boot with and without a network is the same code path: the
+// engine starts from the cache, sync is one more source of changes.
+#ifndef FLOW_AGENT_H
+#define FLOW_AGENT_H
+
+#include "config/config.h"
+#include "flow/egress.h"
+#include "flow/lease.h"
+#include "flow/reconcile.h"
+#include "flow/sync.h"
+#include "wire/cred.h"
+
+struct agent_seams {
+    struct loop *loop;
+    struct clock *clock;
+    struct disk *disk;
+    struct port *port;
+    struct transport *transport; // NULL = never enrolled: the agent runs from its cache alone
+};
+
+struct agent {
+    struct agent_seams seams;
+    const struct config *config;
+    struct db *db;
+    struct cache *cache;
+    struct outbox *outbox;
+    struct registry *registry;
+    struct engine *engine;
+    struct sync *sync;
+    struct lease *lease;
+    struct egress *egress;
+    struct kube kube;
+    struct kind_env env;
+    struct loop_hook commit_in, work, commit_out, send;
+    char node[254], ns[64], holder[40];
+    void (*unauthorized)(void *ctx); // main.c: read the credentials again
+    void *ctx;
+    bool standing_by;
+    uint64_t commit_failures;
+};
+
+struct agent_conf {
+    const struct config *config;
+    const char *node, *ns;
+    const char *ca_fingerprint;
+    void (*unauthorized)(void *ctx);
+    void *ctx;
+};
+int agent_new(struct agent **out, const struct agent_seams *seams, const struct agent_conf *c, struct err *e) MUST_USE;
+int agent_start(struct agent *a, struct err *e) MUST_USE; // boot from the cache, then follow the server
+void agent_stop(struct agent *a);    // orderly: cancels, commits, closes the store; workloads stay
+void agent_abandon(struct agent *a); // as kill -9 would (simulator): nothing is flushed
+#endif

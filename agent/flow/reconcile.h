@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// reconcile — the engine: pops keys, runs passes, writes status. Owns the per-object state; the only writer of status slots.
+//
+// One pass a key at a time, at most kind->max_concurrent open passes a kind. A pass that waits has a deadline; at the deadline what it
+// started is cancelled and the key fails with E_TIMEOUT. Success forgets the key's failures and requeues after 5 min +-10 %.
+// generation == observedGeneration never skips the observation.
+// A row that is damaged or a read that fails is "unknown": nothing on the machine changes.
+// Order in a loop turn: ingress commit -> engine_run() -> commit -> egress (hooks set by flow/agent.c).
+#ifndef FLOW_RECONCILE_H
+#define FLOW_RECONCILE_H
+
+#include "flow/status.h"
+#include "flow/workq.h"
+#include "kinds/kind.h"
+#include "kinds/registry.h"
+
+struct engine;
+struct engine_conf {
+    int64_t requeue_ms;     // when stable; 0 = 5 min
+    int64_t pass_deadline_ms; // 0 = 5 s
+    size_t max_objects;     // 0 = 20000; over it: counted and refused
+    size_t pass_memory;     // JSON cap of a pass; 0 = 8 MiB
+    int passes_per_turn;    // 0 = 32: the loop breathes in between
+};
+struct engine_stats {
+    uint64_t passes, errors, resumed, deadline_hits, skipped_corrupt, status_writes;
+    uint64_t pass_ns_total, pass_ns_max;
+    size_t queue_len, objects, waiting;
+};
+
+int engine_new(struct engine **out, struct kind_env *env, struct registry *r, const struct engine_conf *c, struct err *e) MUST_USE;
+void engine_free(struct engine *g); // leaves the machine alone
+int engine_boot(struct engine *g, struct err *e) MUST_USE; // kind boot hooks, then every cached key and every leftover intent is queued: the first pass needs no network
+bool engine_run(struct engine *g); // the hook: runs due passes; true = more at once
+void engine_object_changed(struct engine *g, const char *key); // sync: the cache row changed
+void engine_object_gone(struct engine *g, const char *key, const char *uid);    // sync: the cache row went; proven
+void engine_stats(struct engine *g, struct engine_stats *out);
+int engine_each(struct engine *g, int (*fn)(void *ctx, struct object_state *os), void *ctx);
+// Per kind and namespace, for metrics: reconcile total, errors.
+// Runs kind->differences for a key into `out` (array). E_NOTFOUND, E_UNSUP.
+int engine_differences(struct engine *g, const char *key, struct json *out, struct err *e) MUST_USE;
+// Sync heard the server's status of an object: when it does not cover what our slot says and the slot is not pending, the slot is made
+// pending again.
+void engine_server_status(struct engine *g, const char *key, const char *uid, const char *status, size_t len);
+
+#endif

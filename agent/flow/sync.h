@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// sync — the only ingress: follows sources on the API server and keeps the cache equal to what the server said.
+//
+// A source is (resource, namespace or cluster, selectors). Each runs its own state machine (DESIGN.md, "sync states"); sources share one
+// connection, one link state and one backoff. What counts as deleted is decided here, in sync_guard.c, and nowhere else.
+#ifndef FLOW_SYNC_H
+#define FLOW_SYNC_H
+
+#include "config/config.h"
+#include "data/cache.h"
+#include "kinds/registry.h"
+#include "wire/kube.h"
+
+struct sync;
+
+enum link_state { LINK_OFFLINE, LINK_ONLINE, LINK_IDENTITY_LOST, LINK_STANDBY };
+
+struct sync_conf {
+    const struct config *config;
+    const char *ns, *node;
+    const char *ca_fingerprint; // part of the cluster identity
+    // Hooks upward.
+    void (*changed)(void *ctx, const char *key);                       // cache row new or changed
+    void (*gone)(void *ctx, const char *key, const char *uid);         // cache row removed; proven
+    void (*server_status)(void *ctx, const char *key, const char *uid, const char *status, size_t len);
+    void (*link)(void *ctx, enum link_state s, const char *why);       // online = every source is current
+    void (*unauthorized)(void *ctx);                                   // 401
+    void (*too_large)(void *ctx, const struct kind *k, const char *name, const char *why); // an object over the bounds
+    void *ctx;
+};
+struct sync_stats {
+    enum link_state link;
+    int64_t since_ms;            // monotonic, when the link state began
+    uint64_t relists, watches, events, gone_410, bad_lines, holds, bytes_in;
+    int64_t last_contact_ms;     // monotonic, 0 = never
+    size_t sources, current;     // sources, and those that are up to date
+    int64_t backoff_ms;          // current delay, 0 = none
+};
+
+int sync_new(struct sync **out, struct loop *l, struct kube *k, struct db *db, struct cache *c, struct registry *r,
+             const struct sync_conf *conf, struct err *e) MUST_USE;
+void sync_free(struct sync *s);
+// Follows every kind of the registry in ns. Names of sources are stable over restarts.
+int sync_start(struct sync *s, struct err *e) MUST_USE;
+void sync_kick(struct sync *s);                 // a link came up, credentials changed, the user asked: try now (spread over 0-2 s unless `now`)
+void sync_resync(struct sync *s, bool accept);  // complete relist of every source; accept: held deletes are allowed now
+void sync_standby(struct sync *s, bool on);     // another agent holds the lease: take no new spec
+void sync_stats(struct sync *s, struct sync_stats *out);
+int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, const char *state, const char *rv, const char *err), void *ctx);
+// What "deleted" is held back and why, for status: "" = nothing.
+const char *sync_held(const struct sync *s);
+
+#endif

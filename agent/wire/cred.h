@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// cred — who we are towards the server: URL, CA, token or client certificate, and where to read them again.
+//
+// Sources: a kubeconfig (YAML: server, certificate-authority[-data], token, tokenFile, client-certificate[-data], client-key[-data],
+// proxy-url, tls-server-name, insecure-skip-tls-verify is refused, exec and auth-provider are refused by name), ini keys, the
+// in-cluster service account, or the identity that `limpet join` stored. Files are re-read every minute and at once on 401; a file that
+// cannot be read keeps the old value. Secrets are wiped when freed and never printed.
+#ifndef WIRE_CRED_H
+#define WIRE_CRED_H
+
+#include "base/fsio.h"
+#include "wire/http.h"
+
+struct cred {
+    char *server;      // base URL
+    char *ca_pem;
+    char *token;       // secret
+    char *cert_pem;
+    char *key_pem;     // secret
+    char *server_name;
+    char *proxy;       // may hold a password: secret
+    char *ns;          // namespace named by the source, NULL = not named
+    // Where to read again; NULL = the value above is all there is.
+    char *token_file, *ca_file, *cert_file, *key_file;
+};
+
+void cred_fini(struct cred *c);
+
+// E_INVAL names file, line or key. `context` NULL = current-context. Relative file names are relative to the kubeconfig.
+int cred_from_kubeconfig(struct cred *out, struct disk *d, const char *path, const char *context, struct err *e) MUST_USE;
+int kubeconfig_parse(struct cred *out, const char *yaml, size_t len, const char *path, const char *context, struct err *e) MUST_USE;
+// KUBERNETES_SERVICE_HOST/PORT given as arguments (IPv6 gets brackets); files below /var/run/secrets/kubernetes.io/serviceaccount.
+int cred_in_cluster(struct cred *out, struct disk *d, const char *host, const char *port, struct err *e) MUST_USE;
+// The file that join wrote: <state>/identity.json (0600, one atomic file holding everything).
+int cred_load_identity(struct cred *out, struct disk *d, const char *state_dir, char node[254], struct err *e) MUST_USE;
+int cred_save_identity(const struct cred *c, struct disk *d, const char *state_dir, const char *node, struct err *e) MUST_USE;
+
+// Reads the files again. *changed says whether anything differs. Keeps the old values on any error (returned).
+int cred_reload(struct cred *c, struct disk *d, bool *changed, struct err *e) MUST_USE;
+
+// "sha256:<hex>" over the DER SubjectPublicKeyInfo of the first certificate in the PEM text (kubeadm's public key pin).
+int cred_ca_hash(const char *ca_pem, char out[72], struct err *e) MUST_USE;
+// Fingerprint of the CA text for the same-cluster check (sha256 hex of the DER public keys, order independent).
+bool cred_same_ca(const char *a_pem, const char *b_pem);
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// http — the transport seam: a request in; status, headers, body chunks and one end (or error) out; cancel.
+//
+// The real one is libcurl's multi interface on the loop, TLS by mbedTLS whose time comes from the clock seam; the simulator
+// has its own. Nothing above knows which. Only this module (files wire/http*.c) sees curl and mbedTLS.
+// Not a client of Kubernetes: no verbs, no Status objects, no retries (wire/kube.h).
+//
+// A request is an intrusive node owned by the caller and must stay in place until on_done was called or http_cancel() returned.
+// After on_done nothing is called any more, and the node may be submitted again from inside on_done.
+#ifndef WIRE_HTTP_H
+#define WIRE_HTTP_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/loop.h"
+
+enum { HTTP_URL_MAX = 2048, HTTP_HEADERS_MAX = 8 };
+
+struct http_head {
+    int status;              // 200 ...
+    int64_t retry_after_ms;  // Retry-After in either form, 0 = none
+    int64_t date_sec;        // Date, 0 = none or unreadable
+    char content_type[64];   // lower-case, without parameters
+};
+
+struct http_req {
+    // Filled in by the caller before http_submit(); pointed-to memory must live until the end.
+    const char *method;                   // "GET", "PATCH", ...
+    char url[HTTP_URL_MAX];               // absolute path and query below the server's base URL: "/api/v1/..."
+    const char *content_type;             // NULL = no body
+    const char *accept;                   // NULL = application/json
+    const void *body;
+    size_t body_len;
+    const char *bearer;                   // overrides the transport's credential, NULL = use that
+    int64_t total_timeout_ms;             // whole exchange; 0 = none (watches)
+    int64_t idle_timeout_ms;              // no byte for that long; 0 = none
+    bool fresh_connection;                // do not reuse any connection
+    int (*on_head)(struct http_req *r, const struct http_head *h);            // may be NULL; != 0 aborts (E_CANCELED)
+    int (*on_body)(struct http_req *r, const void *p, size_t n);              // may be NULL; != 0 aborts (E_CANCELED)
+    // Exactly once per submit. e == NULL: the exchange completed (any status). Else E_OFFLINE (resolve, connect, reset), E_TIMEOUT,
+    // E_AUTH (TLS: the peer is not who it should be), E_CORRUPT (truncated body, broken framing), E_CANCELED, E_NOMEM.
+    void (*on_done)(struct http_req *r, const struct err *e);
+    // The transport's own.
+    struct http_head head;
+    uint64_t bytes_in, bytes_out; // on the wire as far as the transport knows (headers included)
+    void *impl;
+    struct list link;
+};
+
+struct http_stats {
+    uint64_t bytes_in, bytes_out, requests, connections, failures;
+};
+
+struct transport;
+struct transport_ops {
+    int (*submit)(struct transport *t, struct http_req *r, struct err *e);
+    void (*cancel)(struct transport *t, struct http_req *r); // no on_done; safe when not under way
+    // The connection(s) in use are believed dead: requests on them end with E_OFFLINE at the next turn, new ones connect afresh.
+    void (*condemn)(struct transport *t);
+    void (*stats)(struct transport *t, struct http_stats *out);
+    void (*free)(struct transport *t);
+};
+struct transport {
+    const struct transport_ops *ops;
+};
+
+int http_submit(struct transport *t, struct http_req *r, struct err *e) MUST_USE;
+void http_cancel(struct transport *t, struct http_req *r);
+void http_condemn(struct transport *t);
+void transport_free(struct transport *t);
+
+// What the real transport needs. All strings are copied. PEM texts, not file names: credentials are read by wire/cred.c.
+struct http_conf {
+    const char *base_url;     // "https://host:6443" (or http:// for MetaServer)
+    const char *ca_pem;       // NULL = system store is NOT used; https without CA is E_INVAL
+    const char *cert_pem;     // client certificate chain, NULL = none
+    const char *key_pem;
+    const char *server_name;  // verify and SNI as this name, NULL = the URL's host
+    const char *proxy;        // "http://[user:pass@]host:port", NULL = none (the environment is read by the config module)
+    const char *no_proxy;
+    const char *user_agent;
+    int64_t connect_timeout_ms; // 0 = 5000
+    bool pin_only_hash;         // enrolment: accept any chain here, the caller compares the CA hash (see http_peer_ca)
+};
+int http_new(struct transport **out, struct loop *l, const struct http_conf *c, struct err *e) MUST_USE;
+// Changes what future connections present or verify; connections in use are condemned when the identity changed.
+int http_set_identity(struct transport *t, const char *ca_pem, const char *cert_pem, const char *key_pem, struct err *e) MUST_USE;
+// The token sent as "Authorization: Bearer" on requests without their own. Copied, wiped on change. NULL = none.
+int http_set_bearer(struct transport *t, const char *token, struct err *e) MUST_USE;
+
+// Percent-encodes a path segment or query value into b.
+int http_escape(struct buf *b, const char *s, struct err *e) MUST_USE;
+
+#endif

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// kube — the Kubernetes REST verbs as asynchronous calls, and their answers as error classes.
+//
+// A call is an intrusive node that embeds the HTTP request and a bounded answer buffer. on_done gets NULL on a 2xx, else an error
+// whose class follows from HTTP status and Status.reason: 400/422 E_INVAL, 401 E_AUTH, 403 E_FORBIDDEN, 404 E_NOTFOUND,
+// 409 AlreadyExists E_EXISTS, else E_CONFLICT, 410 E_GONE, 413 E_TOOBIG, 415/405/406 E_UNSUP, 429/503/504 E_BUSY (with retry_after_ms), 500 "field not
+// declared in schema" E_INVAL, other 5xx E_SERVER. A body that is not JSON where JSON must come (a captive portal's HTML with status 200)
+// is E_OFFLINE. The message carries Status.message (bounded).
+// Verified Date headers are handed to the clock.
+// Not here: retries, backoff, caching, resource knowledge beyond paths.
+#ifndef WIRE_KUBE_H
+#define WIRE_KUBE_H
+
+#include "wire/http.h"
+
+enum { KUBE_ANSWER_MAX = 4 * 1024 * 1024, KUBE_LINE_MAX = 2 * 1024 * 1024 + 65536 };
+
+// A resource type: "edge.limpet.dev", "v1alpha1", "edgeapps". group "" = core.
+struct kube_type {
+    const char *group, *version, *plural;
+};
+
+struct kube {
+    struct transport *transport;
+    struct clock *clock;
+};
+
+struct kube_call {
+    struct http_req http;
+    struct kube *kube;
+    struct buf answer;             // whole body of the answer (non-streaming)
+    // Streaming: called per chunk instead of filling `answer` when status is 200; != 0 aborts.
+    int (*on_chunk)(struct kube_call *c, const void *p, size_t n);
+    void (*on_done)(struct kube_call *c, struct err *e); // e NULL = 2xx
+    struct buf body;               // request body, owned
+    struct err err;
+    bool active;
+};
+
+void kube_call_init(struct kube_call *c, struct kube *k);
+void kube_call_fini(struct kube_call *c); // cancels when active
+void kube_call_cancel(struct kube_call *c);
+
+// Writes "/apis/group/version/namespaces/ns/plural/name/sub" into url; ns, name, sub may be NULL.
+int kube_path(char url[HTTP_URL_MAX], const struct kube_type *t, const char *ns, const char *name, const char *sub, struct err *e) MUST_USE;
+
+struct kube_list_opts {
+    const char *resource_version;  // NULL = most recent
+    const char *continue_token;
+    const char *field_selector, *label_selector;
+    int limit;                     // 0 = none
+    bool watch;
+    bool bookmarks;
+    bool initial_events;           // streamed first list
+    int timeout_s;                 // timeoutSeconds of a watch
+};
+
+// Each starts the call; the answer arrives through on_done. E_BUSY when the call is already active.
+int kube_get(struct kube_call *c, const struct kube_type *t, const char *ns, const char *name, struct err *e) MUST_USE;
+int kube_list(struct kube_call *c, const struct kube_type *t, const char *ns, const struct kube_list_opts *o, struct err *e) MUST_USE;
+enum kube_patch { KUBE_MERGE, KUBE_APPLY, KUBE_JSON };
+// For KUBE_APPLY fieldManager=limpet&force=true is added. `body` is copied.
+int kube_patch(struct kube_call *c, enum kube_patch how, const struct kube_type *t, const char *ns, const char *name, const char *sub,
+               const char *body, size_t len, struct err *e) MUST_USE;
+int kube_create(struct kube_call *c, const struct kube_type *t, const char *ns, const char *name_for_sub, const char *sub, const char *body,
+                size_t len, struct err *e) MUST_USE;
+int kube_delete(struct kube_call *c, const struct kube_type *t, const char *ns, const char *name, struct err *e) MUST_USE;
+// Any path, any method (readyz, version, ...).
+int kube_raw(struct kube_call *c, const char *method, const char *path, const char *content_type, const char *body, size_t len, struct err *e) MUST_USE;
+
+// The class that an answer means. `body` is the whole answer, may be damaged. Sets class, http, message, retry_after_ms.
+int kube_classify(int status, const struct http_head *h, const char *body, size_t len, struct err *e);
+
+// Blocking, for command-line tools only: turns the loop until the call is done (started by the caller). Returns its error.
+int kube_wait(struct loop *l, struct kube_call *c, struct err *e) MUST_USE;
+
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// port — the contract of a platform: what can be started, stopped, observed and asked on this machine.
+//
+// One implementation per init system or sandbox (exec, null, fake; systemd, procd, container later). test/port/conformance runs
+// the same suite against each. Nothing here blocks: completion comes by callback on the loop, never from inside the call.
+// Everything is idempotent: starting what runs, stopping what is gone, forgetting the unknown succeed and change nothing.
+//
+// The port knows instances, not kinds: an instance belongs to an owner (a cache key) and carries a revision string that the port only
+// stores and gives back. Restart policy, backoff and replicas are the kinds' business.
+// What is zero: a struct inst_spec with everything but uid, owner and argv zero is valid and means: no environment but PATH, root's
+// uid/gid of the agent, "/" as working directory, no limits set, logs kept with the defaults, grace 30 s.
+#ifndef PORT_PORT_H
+#define PORT_PORT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fsio.h"
+#include "base/loop.h"
+
+enum { INST_UID_MAX = 64, INST_OWNER_MAX = 400, INST_REV_MAX = 24, RLIMITS_MAX = 10 };
+
+struct rlimit_spec {
+    int resource;       // RLIMIT_*
+    int64_t soft, hard; // -1 = unlimited
+};
+
+// What a command runs as. Strings are borrowed for the duration of the call; the port copies what it keeps.
+struct exec_env {
+    const char *const *argv;  // NULL-terminated, argv[0] looked up in PATH of `env` (or the default PATH) when it has no slash
+    const char *const *env;   // NULL-terminated "NAME=value", the whole environment; NULL = only PATH. May hold secrets: never logged, never in argv
+    const char *user, *group; // NULL = as the agent
+    const char *workdir;      // NULL = "/"
+    struct rlimit_spec rlimits[RLIMITS_MAX];
+    size_t n_rlimits;
+};
+
+struct inst_spec {
+    const char *uid;      // unique for this start of this instance: [a-z0-9.-]+, shorter than INST_UID_MAX
+    const char *owner;    // cache key
+    const char *revision;
+    int index;            // which replica
+    struct exec_env exec;
+    const char *log_name; // file name below the log directory without ".log"; survives restarts of the instance
+    int64_t log_max;      // bytes a file, 0 = 1 MiB
+    int log_files;        // 0 = 2
+    int64_t grace_ms;     // between SIGTERM and SIGKILL, 0 = 30 s
+};
+
+enum inst_state {
+    INST_STARTING, // accepted, no process yet
+    INST_RUNNING,
+    INST_STOPPING, // told to end, still there
+    INST_EXITED    // ended; the record stays until forget()
+};
+
+struct inst_exit {
+    bool known;       // false: ended, nobody saw how (supervisor killed)
+    int code;         // exit code, -1 when ended by a signal
+    int signal;       // 0 when not
+    int start_errno;  // != 0: the process never ran: errno of fork/exec/chdir/setuid...
+    char reason[64];  // "Completed", "Error", "OOMKilled", "StartError", "Unknown"
+    char detail[160]; // human text: "exec /usr/bin/foo: No such file or directory"
+};
+
+struct inst {
+    char uid[INST_UID_MAX], owner[INST_OWNER_MAX], revision[INST_REV_MAX];
+    int index;
+    enum inst_state state;
+    int pid;              // 0 when none
+    struct instant started, ended;
+    struct inst_exit exit; // valid in INST_EXITED
+};
+
+// A command that runs once, with a deadline and a bounded output (validate, onChange, exec probes).
+struct port_run {
+    struct exec_env exec;      // borrowed until done
+    int64_t timeout_ms;        // then SIGKILL to its group and E_TIMEOUT
+    size_t output_max;         // bytes of stdout+stderr kept (the tail); the rest is counted
+    // Result; valid in done():
+    int code, signal;
+    struct buf output;
+    uint64_t output_dropped;
+    void (*done)(struct port_run *r, const struct err *e); // e NULL: it ran and ended (see code); never called after run_cancel
+    void *impl;
+};
+
+// "Does it answer?" without running anything: an HTTP GET (200..399 is yes) or a TCP connect.
+struct port_check {
+    bool http;            // else TCP
+    const char *host;     // name or address; names are resolved from /etc/hosts only ("localhost"), else numeric
+    int port;
+    const char *path;     // http
+    int64_t timeout_ms;
+    void (*done)(struct port_check *c, const struct err *e); // e NULL: yes
+    int status;           // http status seen, 0 = none
+    void *impl;
+};
+
+struct port;
+struct port_ops {
+    const char *name; // "exec", "null", "fake"
+    // Can this platform be used here? E_UNSUP says why not.
+    int (*probe)(struct port *p, struct err *e);
+    // After boot of the agent: finds what earlier agents started; changed() is called for each owner from the loop.
+    int (*adopt)(struct port *p, struct err *e);
+    // Observes: calls fn for each instance of owner (NULL = all), in order of (owner, index, start). fn != 0 stops and is returned.
+    int (*each)(struct port *p, const char *owner, int (*fn)(void *ctx, const struct inst *i), void *ctx, struct err *e);
+    // E_INVAL (spec), E_NOMEM, E_NOSPC, E_BUSY (process table full). A program that cannot be executed is not an error here: it is an
+    // INST_EXITED with start_errno.
+    int (*start)(struct port *p, const struct inst_spec *s, struct err *e);
+    // SIGTERM, after the grace SIGKILL, whole process group and what it left behind. Unknown uid: success.
+    int (*stop)(struct port *p, const char *uid, int64_t grace_ms, struct err *e);
+    int (*signal)(struct port *p, const char *uid, int sig, struct err *e); // E_NOTFOUND when not running
+    int (*forget)(struct port *p, const char *uid, struct err *e);          // drops an ended instance's record; running: E_BUSY
+    int (*run)(struct port *p, struct port_run *r, struct err *e);
+    void (*run_cancel)(struct port *p, struct port_run *r); // SIGKILL; safe when not running
+    int (*check)(struct port *p, struct port_check *c, struct err *e);
+    void (*check_cancel)(struct port *p, struct port_check *c);
+    // Appends at most `max` bytes of log_name's log from absolute offset *offset (grows over rotation; older than kept: moved forward), then
+    // moves *offset. *offset < 0: the last -*offset bytes. E_NOTFOUND: no such log.
+    int (*log_read)(struct port *p, const char *log_name, int64_t *offset, size_t max, struct buf *out, struct err *e);
+    int (*log_remove)(struct port *p, const char *log_name, struct err *e); // absent is success
+    void (*free)(struct port *p); // leaves every instance running
+};
+
+struct port {
+    const struct port_ops *ops;
+    // Set by the agent: something about an instance of owner changed (started, ended, adopted). Called from the loop.
+    void (*changed)(void *ctx, const char *owner);
+    void *ctx;
+};
+
+struct exec_port_conf {
+    const char *run_dir;    // instances live in <run_dir>/i/<uid>/
+    const char *log_dir;
+    const char *self;       // path of the limpet binary that can be run as `limpet shim`
+};
+int port_exec_new(struct port **out, struct loop *l, struct disk *d, const struct exec_port_conf *c, struct err *e) MUST_USE;
+int port_null_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // accepts everything, does nothing, says so
+int port_fake_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // test/sim and unit tests; control by port_fake_*
+
+// Fake control: what happens to instances. In the product library too: a dummy platform is a first-class build.
+struct fake_behaviour {
+    int64_t start_ms;    // STARTING -> RUNNING after this
+    int64_t run_ms;      // ends by itself after this, < 0 = runs for ever
+    int exit_code;       // with which it ends
+    int64_t stop_ms;     // how long it takes to obey SIGTERM; longer than the grace: killed
+    int start_errno;     // cannot be executed
+    int run_code;        // exit code of port_run commands
+    int64_t run_delay_ms;
+    bool check_ok;       // answer of port_check
+};
+void port_fake_behave(struct port *p, const char *owner, const struct fake_behaviour *b); // owner NULL = default for all
+int port_fake_crash(struct port *p, const char *owner, int index, int code); // ends a running one now; number of instances hit
+void port_fake_agent_died(struct port *p, struct port **successor); // the instances outlive: a new port over the same machine state
+void port_fake_reboot(struct port *p);                              // everything is gone, as /run is
+
+#endif
