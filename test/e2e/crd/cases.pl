@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# For each kind:
+#   whole     an object that uses every field, accepted
+#   least     an object with only what is required, and `defaults`, the spec that it becomes
+#   refused   [ path, keyword, value, field ]: `value` at `path` of the whole object breaks that keyword of the schema there;
+#             `field` is what the server names, if not `path`. For the keyword required, value is the member left out.
+#   accepted  [ path, value, name ]: values at the edge of what is allowed
+use strict;
+use warnings;
+use JSON::PP;
+
+my $time = '2026-11-30T12:00:00Z';
+my $nul  = "a\0b";
+
+sub long { my ($length) = @_; return 'a' x $length }
+sub many { my ($count, $make) = @_; return [ map { $make ? $make->($_) : "$_" } 1 .. $count ] }
+
+my $condition = {
+    type => 'Ready', status => 'True', observedGeneration => 3, lastTransitionTime => $time, reason => 'AllReady', message => '',
+};
+
+# Conditions are the same everywhere.
+sub refused_conditions {
+    my $first = 'status.conditions[0]';
+    return (
+        [ 'status.conditions', maxItems => many(17, sub { ({ %$condition, type => "T$_[0]" }) }) ],
+        [ 'status.conditions', unique => [ $condition, $condition ], 'status.conditions[1]' ],
+        (map { [ $first, required => $_ ] } qw(type status lastTransitionTime reason message)),
+        [ "$first.type", minLength => '' ],
+        [ "$first.type", maxLength => long(317) ],
+        [ "$first.type", pattern => 'not one word' ],
+        [ "$first.status", enum => 'true' ],
+        [ "$first.observedGeneration", minimum => -1 ],
+        [ "$first.lastTransitionTime", format => 'yesterday' ],
+        [ "$first.lastTransitionTime", maxLength => '2026-11-30T12:00:00.' . '0' x 64 . 'Z' ],
+        [ "$first.reason", minLength => '' ],
+        [ "$first.reason", maxLength => long(1025) ],
+        [ "$first.reason", pattern => 'not one word' ],
+        [ "$first.message", maxLength => long(32769) ],
+    );
+}
+
+sub refused_node_name {
+    return (
+        [ 'spec.nodeName', minLength => '' ],
+        [ 'spec.nodeName', maxLength => long(254) ],
+        [ 'spec.nodeName', pattern => 'Node_1' ],
+    );
+}
+
+sub refused_command {
+    my ($path) = @_;
+    return (
+        [ $path, minItems => [] ],
+        [ $path, maxItems => many(65) ],
+        [ $path, rule => [ '', 'x' ] ],
+        [ $path . '[1]', maxLength => long(32768) ],
+        [ $path . '[1]', pattern => $nul ],
+    );
+}
+
+sub refused_account {
+    my ($path) = @_;
+    return (
+        [ $path, minLength => '' ],
+        [ $path, maxLength => long(33) ],
+        [ $path, pattern => '-root' ],
+        [ $path, rule => '4294967295' ],
+    );
+}
+
+sub refused_range {
+    my ($path, $below, $above) = @_;
+    return ([ $path, minimum => $below ], [ $path, maximum => $above ]);
+}
+
+sub refused_host {
+    my ($path) = @_;
+    return (
+        [ $path, minLength => '' ],
+        [ $path, maxLength => '1:' . '0' x 63 ],
+        [ $path, pattern => 'example.org' ],
+    );
+}
+
+my $http = 'spec.readinessProbe.httpGet';
+
+sub refused_probe {
+    my $probe = 'spec.readinessProbe';
+    return (
+        [ $probe, rule => {} ],
+        [ $probe, rule => { tcpSocket => { port => 80 }, httpGet => { port => 80 } } ],
+        [ $http, required => 'port' ],
+        [ "$http.path", minLength => '' ],
+        [ "$http.path", maxLength => '/' . long(2048) ],
+        [ "$http.path", pattern => "/x HTTP/1.0\r\n" ],
+        refused_range("$http.port", 0, 65536),
+        refused_host("$http.host"),
+        [ "$http.scheme", enum => 'HTTPS' ],
+        refused_command("$probe.exec.command"),
+        [ "$probe.exec", required => 'command' ],
+        [ "$probe.tcpSocket", required => 'port' ],
+        refused_range("$probe.tcpSocket.port", 0, 65536),
+        refused_host("$probe.tcpSocket.host"),
+        refused_range("$probe.initialDelaySeconds", -1, 3601),
+        refused_range("$probe.periodSeconds", 0, 3601),
+        refused_range("$probe.timeoutSeconds", 0, 301),
+        refused_range("$probe.successThreshold", 0, 101),
+        refused_range("$probe.failureThreshold", 0, 101),
+    );
+}
+
+my $app = {
+    whole => {
+        spec => {
+            nodeName => 'edge-1.example',
+            command => [ '/bin/app', '$(MODE)' ],
+            args => ['--verbose'],
+            env => [ { name => 'MODE', value => 'a b' } ],
+            user => 'daemon',
+            group => '1000',
+            workingDir => '/srv',
+            runtime => 'exec',
+            replicas => 2,
+            restartPolicy => 'OnFailure',
+            terminationGracePeriodSeconds => 5,
+            readinessProbe => {
+                httpGet => { path => '/ready?x=1', port => 8080, host => '::1', scheme => 'HTTP' },
+                initialDelaySeconds => 1, periodSeconds => 2, timeoutSeconds => 3, successThreshold => 4, failureThreshold => 5,
+            },
+            rlimits => [ { name => 'nofile', soft => 1024, hard => 4096 } ],
+            logs => { maxSize => '64Ki', maxFiles => 3 },
+        },
+        status => {
+            observedGeneration => 1, revision => 'v1-0123456789abcdef',
+            replicas => 2, updatedReplicas => 2, readyReplicas => 0, state => 'CrashLoopBackOff',
+            conditions => [$condition],
+            instances => [
+                {
+                    index => 0, pid => 4242, state => 'Running', ready => JSON::PP::true, restarts => 7, startedAt => $time,
+                    revision => 'v1-0123456789abcdef', lastExit => { code => 1, signal => 9, reason => 'Error', at => $time },
+                },
+            ],
+        },
+    },
+    least => { spec => { command => ['true'] } },
+    defaults => {
+        command => ['true'], runtime => 'exec', replicas => 1, restartPolicy => 'Always', terminationGracePeriodSeconds => 30,
+        logs => { maxSize => '1Mi', maxFiles => 2 },
+    },
+    refused => [
+        [ '', required => 'spec' ],
+        [ 'spec', required => 'command' ],
+        refused_node_name(),
+        refused_command('spec.command'),
+        [ 'spec.args', maxItems => many(257) ],
+        [ 'spec.args[0]', maxLength => long(32768) ],
+        [ 'spec.args[0]', pattern => $nul ],
+        [ 'spec.env', maxItems => many(257, sub { ({ name => "N$_[0]" }) }) ],
+        [ 'spec.env', unique => [ { name => 'A' }, { name => 'A' } ], 'spec.env[1]' ],
+        [ 'spec.env[0]', required => 'name' ],
+        [ 'spec.env[0].name', minLength => '' ],
+        [ 'spec.env[0].name', maxLength => long(257) ],
+        [ 'spec.env[0].name', pattern => '1A' ],
+        [ 'spec.env[0].value', maxLength => long(32001) ],
+        [ 'spec.env[0].value', pattern => $nul ],
+        refused_account('spec.user'),
+        refused_account('spec.group'),
+        [ 'spec.workingDir', minLength => '' ],
+        [ 'spec.workingDir', maxLength => '/' . long(4000) ],
+        [ 'spec.workingDir', pattern => 'srv' ],
+        [ 'spec.runtime', enum => 'container' ],
+        refused_range('spec.replicas', -1, 33),
+        [ 'spec.restartPolicy', enum => 'Sometimes' ],
+        refused_range('spec.terminationGracePeriodSeconds', -1, 3601),
+        refused_probe(),
+        [ 'spec.rlimits', maxItems => many(10, sub { ({ name => 'nofile', soft => 1, hard => 1 }) }) ],
+        [ 'spec.rlimits', unique => many(2, sub { ({ name => 'nofile', soft => 1, hard => 1 }) }), 'spec.rlimits[1]' ],
+        (map { [ 'spec.rlimits[0]', required => $_ ] } qw(name soft hard)),
+        [ 'spec.rlimits[0].name', enum => 'NOFILE' ],
+        [ 'spec.rlimits[0].soft', minimum => -2 ],
+        [ 'spec.rlimits[0].hard', minimum => -2 ],
+        [ 'spec.rlimits[0]', rule => { name => 'nofile', soft => 2, hard => 1 } ],
+        [ 'spec.rlimits[0]', rule => { name => 'core', soft => -1, hard => 1 } ],
+        [ 'spec.logs.maxSize', minLength => '' ],
+        [ 'spec.logs.maxSize', maxLength => '1' x 13 ],
+        [ 'spec.logs.maxSize', pattern => '1.5Mi' ],
+        [ 'spec.logs.maxSize', rule => '4095' ],
+        [ 'spec.logs.maxSize', rule => '1025Mi' ],
+        refused_range('spec.logs.maxFiles', 0, 11),
+
+        [ 'status.observedGeneration', minimum => -1 ],
+        [ 'status.revision', maxLength => long(65) ],
+        [ 'status.replicas', minimum => -1 ],
+        [ 'status.updatedReplicas', minimum => -1 ],
+        [ 'status.readyReplicas', minimum => -1 ],
+        [ 'status.state', enum => 'Fine' ],
+        refused_conditions(),
+        [ 'status.instances', maxItems => many(33, sub { ({ index => 1 }) }) ],
+        [ 'status.instances[0]', required => 'index' ],
+        refused_range('status.instances[0].index', -1, 32),
+        [ 'status.instances[0].pid', minimum => -1 ],
+        [ 'status.instances[0].state', maxLength => 'A' . long(32) ],
+        [ 'status.instances[0].state', pattern => 'not one word' ],
+        [ 'status.instances[0].restarts', minimum => -1 ],
+        [ 'status.instances[0].startedAt', format => 'yesterday' ],
+        [ 'status.instances[0].startedAt', maxLength => '2026-11-30T12:00:00.' . '0' x 64 . 'Z' ],
+        [ 'status.instances[0].revision', maxLength => long(65) ],
+        refused_range('status.instances[0].lastExit.code', -1, 256),
+        refused_range('status.instances[0].lastExit.signal', -1, 65),
+        [ 'status.instances[0].lastExit.reason', maxLength => long(129) ],
+        [ 'status.instances[0].lastExit.reason', pattern => 'not one word' ],
+        [ 'status.instances[0].lastExit.at', format => 'yesterday' ],
+        [ 'status.instances[0].lastExit.at', maxLength => '2026-11-30T12:00:00.' . '0' x 64 . 'Z' ],
+    ],
+    accepted => [
+        [ 'spec.user', '0' ], [ 'spec.user', '4294967294' ], [ 'spec.user', '_apt' ], [ 'spec.user', 'Machine.Name-1$' ],
+        [ 'spec.replicas', 0 ], [ 'spec.replicas', 32 ],
+        [ 'spec.terminationGracePeriodSeconds', 0 ], [ 'spec.terminationGracePeriodSeconds', 3600 ],
+        [ 'spec.workingDir', '/' ], [ 'spec.env', [] ], [ 'spec.env[0].value', '' ], [ 'spec.env[0].value', "two\nlines" ],
+        [ 'spec.args', ['$(MODE)$$(X)'] ], [ 'spec.args', [''] ],
+        [ 'spec.readinessProbe', { exec => { command => ['true'] } } ],
+        [ 'spec.readinessProbe', { tcpSocket => { port => 65535 } } ],
+        [ 'spec.readinessProbe', { tcpSocket => { port => 1, host => 'localhost' } } ],
+        [ "$http.host", 'fe80::1' ], [ "$http.host", '10.0.0.1' ], [ "$http.path", '/' ],
+        [ 'spec.rlimits[0]', { name => 'memlock', soft => -1, hard => -1 } ],
+        [ 'spec.rlimits[0]', { name => 'core', soft => 0, hard => -1 } ],
+        [ 'spec.rlimits[0]', { name => 'cpu', soft => 5, hard => 5 } ],
+        [ 'spec.logs.maxSize', '4Ki' ], [ 'spec.logs.maxSize', '1Gi' ], [ 'spec.logs.maxSize', '10M' ], [ 'spec.logs.maxSize', '65536' ],
+        [ 'status.readyReplicas', 0 ], [ 'status.instances', [] ],
+        [ 'status.conditions[0].type', 'example.org/Paid' ],
+    ],
+};
+
+my $file = 'spec.files[0]';
+
+my $config = {
+    whole => {
+        spec => {
+            nodeName => 'edge-1',
+            files => [
+                { path => '/etc/app/app.conf', content => "port=1\n", encoding => 'utf-8', mode => '0640', owner => 'root', group => 'daemon' },
+                { path => '/etc/app/key', content => "AAEC\nAw==\n", encoding => 'base64', mode => '600' },
+            ],
+            validate => { command => [ 'test', '-s', '$(STAGED_FILE)' ], timeoutSeconds => 5 },
+            onChange => { command => [ 'systemctl', 'reload', 'app' ], timeoutSeconds => 6 },
+            deletionPolicy => 'Keep',
+        },
+        status => {
+            observedGeneration => 1, revision => 'v1-0123456789abcdef', files => 2, lastAppliedTime => $time, driftRepairs => 5,
+            differences => [ { path => '/etc/app/app.conf', field => 'mode', want => '0640', have => '0777' } ],
+            conditions => [$condition],
+        },
+    },
+    least => { spec => { files => [ { path => '/f', content => '' } ] } },
+    defaults => {
+        files => [ { path => '/f', content => '', encoding => 'utf-8', mode => '0644' } ], deletionPolicy => 'Restore',
+    },
+    refused => [
+        [ '', required => 'spec' ],
+        [ 'spec', required => 'files' ],
+        refused_node_name(),
+        [ 'spec.files', minItems => [] ],
+        [ 'spec.files', maxItems => many(65, sub { ({ path => "/f$_[0]", content => '' }) }) ],
+        [ 'spec.files', unique => many(2, sub { ({ path => '/f', content => '' }) }), 'spec.files[1]' ],
+        [ 'spec.files', rule => [ { path => '/a/b', content => '' }, { path => '/a/b/c', content => '' } ] ],
+        [ $file, required => 'path' ],
+        [ $file, required => 'content' ],
+        [ "$file.path", minLength => '/' ],
+        [ "$file.path", maxLength => '/' . long(1024) ],
+        (map { [ "$file.path", pattern => $_ ] } 'etc/f', '/etc/../f', '/..', '/etc/.', '/etc//f', '/etc/', "/a\nb", "/a\0b"),
+        [ "$file.content", maxLength => long(1048577) ],
+        [ "$file.encoding", enum => 'gzip' ],
+        [ $file, anyOf => { path => '/f', encoding => 'base64', content => 'not base64!' }, "$file.content" ],
+        [ $file, anyOf => { path => '/f', encoding => 'base64', content => 'AA=A' }, "$file.content" ],
+        [ "$file.mode", minLength => '64' ],
+        [ "$file.mode", maxLength => '000644' ],
+        [ "$file.mode", pattern => '0648' ],
+        refused_account("$file.owner"),
+        refused_account("$file.group"),
+        (map { ([ $_, required => 'command' ], refused_command("$_.command"), refused_range("$_.timeoutSeconds", 0, 301)) }
+                qw(spec.validate spec.onChange)),
+        [ 'spec.deletionPolicy', enum => 'Orphan' ],
+
+        [ 'status.observedGeneration', minimum => -1 ],
+        [ 'status.revision', maxLength => long(65) ],
+        [ 'status.files', minimum => -1 ],
+        [ 'status.lastAppliedTime', format => 'yesterday' ],
+        [ 'status.lastAppliedTime', maxLength => '2026-11-30T12:00:00.' . '0' x 64 . 'Z' ],
+        [ 'status.driftRepairs', minimum => -1 ],
+        [ 'status.differences', maxItems => many(17, sub { ({ path => "/$_[0]", field => 'mode' }) }) ],
+        [ 'status.differences[0]', required => 'path' ],
+        [ 'status.differences[0]', required => 'field' ],
+        [ 'status.differences[0].path', maxLength => long(4097) ],
+        [ 'status.differences[0].field', maxLength => long(65) ],
+        [ 'status.differences[0].want', maxLength => long(257) ],
+        [ 'status.differences[0].have', maxLength => long(257) ],
+        refused_conditions(),
+    ],
+    accepted => [
+        (map { [ "$file.path", $_ ] } '/f', '/.hidden', '/...', '/..f', '/a/.b/..c/d.e', '/with space/ü'),
+        (map { [ "$file.mode", $_ ] } '0644', '644', '4755', '04755', '0000'),
+        [ "$file.content", long(1048576), 'a text of 1 MiB' ],
+        [ $file, { path => '/f', encoding => 'base64', content => '' } ],
+        [ $file, { path => '/f', encoding => 'base64', content => "AAEC\r\nAwQF\r\n" } ],
+        [ $file, { path => '/f', content => 'not base64!' } ],
+        [ 'spec.files', [ { path => '/a', content => '' }, { path => '/ab', content => '' } ] ],
+        [ 'spec.validate.timeoutSeconds', 300 ],
+        [ 'status.files', 0 ], [ 'status.differences', [] ],
+    ],
+};
+
+my $info = 'status.nodeInfo';
+
+my $node = {
+    whole => {
+        spec => { description => 'Hall 3, second cabinet' },
+        status => {
+            observedGeneration => 1,
+            nodeInfo => {
+                machineID => '0' x 32, bootID => '00000000-0000-0000-0000-000000000000', kernelVersion => '6.1.0-1-amd64',
+                osImage => 'Debian GNU/Linux 12 (bookworm)', architecture => 'x86_64', hostname => 'edge-1', agentVersion => '0.1.0',
+                port => 'exec',
+            },
+            capacity => { cpu => '4', memory => '3921772Ki' },
+            addresses => [ { type => 'InternalIP', address => '192.0.2.1' } ],
+            conditions => [$condition],
+        },
+    },
+    least => {},
+    defaults => undef,
+    refused => [
+        [ 'spec.description', maxLength => long(257) ],
+        [ 'status.observedGeneration', minimum => -1 ],
+        (map { [ "$info.$_", maxLength => long(65) ] } qw(machineID bootID architecture agentVersion)),
+        (map { [ "$info.$_", maxLength => long(257) ] } qw(kernelVersion osImage hostname)),
+        [ "$info.port", maxLength => long(33) ],
+        (map { ([ "status.capacity.$_", maxLength => '1' x 33 ], [ "status.capacity.$_", pattern => 'much' ]) } qw(cpu memory)),
+        [ 'status.addresses', maxItems => many(33, sub { ({ type => 'InternalIP', address => "192.0.2.$_[0]" }) }) ],
+        [ 'status.addresses[0]', required => 'type' ],
+        [ 'status.addresses[0]', required => 'address' ],
+        [ 'status.addresses[0].type', enum => 'IP' ],
+        [ 'status.addresses[0].address', minLength => '' ],
+        [ 'status.addresses[0].address', maxLength => long(254) ],
+        refused_conditions(),
+    ],
+    accepted => [
+        [ 'spec.description', '' ], [ 'spec.description', long(256) ], [ 'status.capacity.cpu', '1500m' ],
+    ],
+};
+
+return { EdgeApp => $app, EdgeConfig => $config, EdgeNode => $node };

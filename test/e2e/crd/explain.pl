@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What kubectl shows: explain, columns, short names, category, field selector, scale.
+use strict;
+use warnings;
+use Test::More;
+
+# explain's output is wrapped at a width of its own.
+sub output_of {
+    my ($arguments) = @_;
+    my $output = `$ENV{KUBECTL} $arguments 2>&1`;
+    $output =~ s/\s+/ /g;
+    return $output;
+}
+
+my @taught = (
+    [ 'edgeapp',                      'A program that one machine keeps running.' ],
+    [ 'edgeapp.spec',                 'Only `command` is required.' ],
+    [ 'edgeapp.spec.command',         'No shell takes part' ],
+    [ 'edgeapp.spec.restartPolicy',   'doubles up to 5 min' ],
+    [ 'edgeapp.spec.restartPolicy',   'ENUM: Always OnFailure Never' ],
+    [ 'edgeapp.spec.readinessProbe',  'Give exactly one of exec, httpGet and tcpSocket.' ],
+    [ 'edgeapp.spec.rlimits',         '<[]Object>' ],
+    [ 'eapp.spec.logs',               'maxSize times maxFiles bytes' ],
+    [ 'edgeapp.status',               'compare observedGeneration with metadata.generation' ],
+    [ 'edgeconfig',                   'Files that one machine keeps as given here.' ],
+    [ 'ecfg.spec.files',              'How `content` is written down.' ],
+    [ 'edgeconfig.spec.validate',     '$(STAGED_DIR)' ],
+    [ 'edgeconfig.spec.onChange',     'It is owed until it has succeeded once' ],
+    [ 'edgeconfig.spec.deletionPolicy', 'what lay there before comes back' ],
+    [ 'enode',                        '`limpetctl node list` tells it' ],
+    [ 'edgenode.status.conditions',   'IdentityLost' ],
+);
+
+my @columns = (
+    [ eapp  => 'NAME STATE READY DESIRED REASON AGE' ],
+    [ ecfg  => 'NAME READY REASON FILES REPAIRS AGE' ],
+    [ enode => 'NAME VERSION ARCH OS ADDRESS AGE' ],
+);
+
+sub check_selector {
+    my ($api) = @_;
+    for my $node (qw(here there)) {
+        $api->post($api->path(EdgeApp => 'default'),
+            $api->object(EdgeApp => "at-$node", spec => { command => ['true'], nodeName => $node }));
+    }
+    is output_of('get eapp -n default --field-selector spec.nodeName=here -o name'), 'edgeapp.edge.limpet.dev/at-here ',
+        'spec.nodeName is a field selector';
+}
+
+sub check_scale {
+    my ($api) = @_;
+    my $said = output_of('scale eapp at-here -n default --replicas=3');
+    my (undef, $app) = $api->get($api->path(EdgeApp => 'default', 'at-here'));
+    is $app->{spec}{replicas}, 3, 'kubectl scale sets replicas' or diag $said;
+    like output_of('scale eapp at-here -n default --replicas=33'), qr/less than or equal to 32/, 'kubectl scale keeps the bound';
+}
+
+return sub {
+    my ($api) = @_;
+    for (@taught) {
+        my ($path, $text) = @$_;
+        like output_of("explain $path"), qr/\Q$text\E/, "explain $path: $text";
+    }
+    check_selector($api);
+    check_scale($api);
+    $api->post($api->path(EdgeConfig => 'default'), $api->object(EdgeConfig => 'one', spec => { files => [ { path => '/f', content => '' } ] }));
+    $api->post($api->path(EdgeNode   => 'default'), $api->object(EdgeNode => 'one'));
+    for (@columns) {
+        my ($kind, $header) = @$_;
+        like output_of("get $kind -n default"), qr/^\Q$header\E /, "get $kind: $header";
+    }
+    my $all = output_of('get edge -n default -o name');
+    like $all, qr{edgeapp\S+/at-here .*edgeconfig\S+/one .*edgenode\S+/one}, 'get edge lists every kind';
+    $api->delete($api->path(@$_)) for [ EdgeApp => 'default' ], [ EdgeConfig => 'default' ], [ EdgeNode => 'default' ];
+};
