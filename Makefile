@@ -163,7 +163,7 @@ build/deps/kernel/linux:
 	@ln -sfn /usr/include/$$(gcc -dumpmachine)/asm $(@D)/asm
 
 cluster: ## build the Kubernetes API server that tests and demo use (13 min the first time)
-	@test/cluster/build.sh
+	@test/cluster/cluster build
 
 # --- Tests -----------------------------------------------------------------------------------------------------------------------
 # A test program includes the .c it tests and is linked before liblimpet.a: the archive only gives what the program lacks, so the
@@ -191,7 +191,7 @@ $(REPLAY): $(O)/test/fuzz/%: $(O)/obj/test/fuzz/%.o $(O)/obj/test/fuzz/main.o $(
 	$(call say,LD,$@)
 	$(Q)$(call LINK,$< $(O)/obj/test/fuzz/main.o $(LIB))
 
-.PHONY: test tests programs san-programs unit port sim-smoke e2e san demo bench lint fuzz check ci
+.PHONY: test tests programs san-programs unit port sim-smoke e2e san demo bench lint format fuzz check ci
 programs: all $(foreach s,$(SUITES),$($(s)_BIN)) $(REPLAY)
 
 IN_PROCESS = $(foreach s,$(SUITES),$($(s)_BIN)) $(foreach f,$(FUZZERS),"$(O)/test/fuzz/fuzz_$(f) test/fuzz/corpus/$(f)")
@@ -239,6 +239,9 @@ $(O)/test/libfuzzer/%: $(O)/obj/test/fuzz/fuzz_%.o $(LIB)
 
 lint: ## folder order, seams, style, scripts
 	@test/lint.sh
+
+format: ## lay the C code out as .clang-format says (clang-format 14)
+	@clang-format-14 -i $$(git ls-files -co --exclude-standard '*.c' '*.h')
 
 demo: ## the whole story on one machine, nothing needed beforehand
 	@deps/tools.sh demo
