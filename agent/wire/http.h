@@ -21,6 +21,7 @@ struct http_head {
     int64_t retry_after_ms;  // Retry-After in either form, 0 = none
     int64_t date_sec;        // Date, 0 = none or unreadable
     char content_type[64];   // lower-case, without parameters
+    bool verified;           // came over TLS from a peer whose certificate led to the pinned CA
 };
 
 struct http_req {
@@ -42,11 +43,12 @@ struct http_req {
     void (*on_done)(struct http_req *r, const struct err *e);
     // The transport's own.
     struct http_head head;
-    uint64_t bytes_in, bytes_out; // on the wire as far as the transport knows (headers included)
+    uint64_t bytes_in, bytes_out; // headers and bodies of this exchange, before compression and TLS; see http_stats for the wire
     void *impl;
     struct list link;
 };
 
+// Bytes are what TCP carried: TLS records, handshakes and compressed headers included, IP headers and retransmissions not.
 struct http_stats {
     uint64_t bytes_in, bytes_out, requests, connections, failures;
 };
@@ -54,6 +56,7 @@ struct http_stats {
 struct transport;
 struct transport_ops {
     int (*submit)(struct transport *t, struct http_req *r, struct err *e);
+    // All of these may be called from inside a request's callbacks, except free.
     void (*cancel)(struct transport *t, struct http_req *r); // no on_done; safe when not under way
     // The connection(s) in use are believed dead: requests on them end with E_OFFLINE at the next turn, new ones connect afresh.
     void (*condemn)(struct transport *t);
@@ -80,13 +83,16 @@ struct http_conf {
     const char *no_proxy;
     const char *user_agent;
     int64_t connect_timeout_ms; // 0 = 5000
-    bool pin_only_hash;         // enrolment: accept any chain here, the caller compares the CA hash (see http_peer_ca)
+    bool pin_only_hash;         // enrolment: accept any chain here, the caller compares the CA hash (http_peer_chain)
 };
 int http_new(struct transport **out, struct loop *l, const struct http_conf *c, struct err *e) MUST_USE;
 // Changes what future connections present or verify; connections in use are condemned when the identity changed.
 int http_set_identity(struct transport *t, const char *ca_pem, const char *cert_pem, const char *key_pem, struct err *e) MUST_USE;
 // The token sent as "Authorization: Bearer" on requests without their own. Copied, wiped on change. NULL = none.
 int http_set_bearer(struct transport *t, const char *token, struct err *e) MUST_USE;
+
+// The certificates that the peer of the last handshake sent, as PEM; "" before one. Only with pin_only_hash. Valid until the next turn.
+const char *http_peer_chain(struct transport *t);
 
 // Percent-encodes a path segment or query value into b.
 int http_escape(struct buf *b, const char *s, struct err *e) MUST_USE;

@@ -5,7 +5,9 @@
 // whose class follows from HTTP status and Status.reason: 400/422 E_INVAL, 401 E_AUTH, 403 E_FORBIDDEN, 404 E_NOTFOUND,
 // 409 AlreadyExists E_EXISTS, else E_CONFLICT, 410 E_GONE, 413 E_TOOBIG, 415/405/406 E_UNSUP, 429/503/504 E_BUSY (with retry_after_ms), 500 "field not
 // declared in schema" E_INVAL, other 5xx E_SERVER. A body that is not JSON where JSON must come (a captive portal's HTML with status 200)
-// is E_OFFLINE. The message carries Status.message (bounded).
+// is E_OFFLINE, and so is any redirect. The message carries Status.message (bounded).
+// 404 is E_NOTFOUND, so a proof of absence, only when it comes with a Status; the plain text "404 page not found" with which API servers
+// answer for a type they do not serve (a CRD that is not installed) is E_UNSUP. HTML with any 4xx but 401 and 413 is E_OFFLINE.
 // Verified Date headers are handed to the clock.
 // Not here: retries, backoff, caching, resource knowledge beyond paths.
 #ifndef WIRE_KUBE_H
@@ -13,7 +15,12 @@
 
 #include "wire/http.h"
 
-enum { KUBE_ANSWER_MAX = 4 * 1024 * 1024, KUBE_LINE_MAX = 2 * 1024 * 1024 + 65536 };
+enum {
+    KUBE_ANSWER_MAX = 4 * 1024 * 1024,
+    KUBE_LINE_MAX = 2 * 1024 * 1024 + 65536,
+    KUBE_FAILURE_MAX = 64 * 1024, // of the body of an answer that is no success
+    KUBE_TIMEOUT_MS = 30000,
+};
 
 // A resource type: "edge.limpet.dev", "v1alpha1", "edgeapps". group "" = core.
 struct kube_type {
@@ -32,11 +39,16 @@ struct kube_call {
     // Streaming: called per chunk instead of filling `answer` when status is 200; != 0 aborts.
     int (*on_chunk)(struct kube_call *c, const void *p, size_t n);
     void (*on_done)(struct kube_call *c, struct err *e); // e NULL = 2xx
+    int64_t timeout_ms;            // whole exchange. 0: 30 s; a watch timeoutSeconds + 30 s; a streamed list 10 min, 30 s of silence
+    int64_t idle_ms;               // no byte for that long. 0: as above
     struct buf body;               // request body, owned
     struct err err;
     bool active;
+    bool begun;                    // a byte of a JSON answer was seen
+    bool any_body;                 // an answer need not be JSON (kube_raw)
 };
 
+// The time limits in `http` are set by each start from timeout_ms and idle_ms. The call may be started again from inside on_done.
 void kube_call_init(struct kube_call *c, struct kube *k);
 void kube_call_fini(struct kube_call *c); // cancels when active
 void kube_call_cancel(struct kube_call *c);
@@ -65,10 +77,10 @@ int kube_patch(struct kube_call *c, enum kube_patch how, const struct kube_type 
 int kube_create(struct kube_call *c, const struct kube_type *t, const char *ns, const char *name_for_sub, const char *sub, const char *body,
                 size_t len, struct err *e) MUST_USE;
 int kube_delete(struct kube_call *c, const struct kube_type *t, const char *ns, const char *name, struct err *e) MUST_USE;
-// Any path, any method (readyz, version, ...).
+// Any path with its query, any method, any kind of answer (readyz, version, ...).
 int kube_raw(struct kube_call *c, const char *method, const char *path, const char *content_type, const char *body, size_t len, struct err *e) MUST_USE;
 
-// The class that an answer means. `body` is the whole answer, may be damaged. Sets class, http, message, retry_after_ms.
+// The class that an answer other than 2xx means. `body` may be damaged or cut. Sets class, http, message, retry_after_ms.
 int kube_classify(int status, const struct http_head *h, const char *body, size_t len, struct err *e);
 
 // Blocking, for command-line tools only: turns the loop until the call is done (started by the caller). Returns its error.

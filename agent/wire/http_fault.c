@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/http_fault.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/util.h"
+
+static const struct {
+    int code;
+    int cls;
+    const char *what;
+} table[] = {
+    { CURLE_COULDNT_RESOLVE_HOST, E_OFFLINE, "the name cannot be resolved (is there a network, and does its name server answer?)" },
+    { CURLE_COULDNT_RESOLVE_PROXY, E_OFFLINE, "the proxy's name cannot be resolved" },
+    { CURLE_PROXY, E_OFFLINE, "the proxy refuses to connect" },
+    { CURLE_SEND_ERROR, E_OFFLINE, "the connection broke while sending" },
+    { CURLE_RECV_ERROR, E_OFFLINE, "the connection broke while receiving" },
+    { CURLE_GOT_NOTHING, E_OFFLINE, "the connection was closed without an answer" },
+    { CURLE_AGAIN, E_OFFLINE, "the connection is stuck" },
+    { CURLE_SSL_CONNECT_ERROR, E_OFFLINE, "no TLS handshake (is this the API server's port?)" },
+    { CURLE_SSL_CERTPROBLEM, E_AUTH, "the client certificate cannot be used" },
+    { CURLE_SSL_ISSUER_ERROR, E_AUTH, "the server's certificate is not accepted" },
+    { CURLE_PEER_FAILED_VERIFICATION, E_AUTH, "the server's certificate is not accepted" },
+    { CURLE_WEIRD_SERVER_REPLY, E_CORRUPT, "the answer is not HTTP" },
+    { CURLE_UNSUPPORTED_PROTOCOL, E_CORRUPT, "the answer is not HTTP" },
+    { CURLE_BAD_CONTENT_ENCODING, E_CORRUPT, "the answer's encoding is broken" },
+    { CURLE_TOO_LARGE, E_CORRUPT, "the answer's headers are too large" },
+    { CURLE_WRITE_ERROR, E_CANCELED, "stopped by the receiver" },
+    { CURLE_ABORTED_BY_CALLBACK, E_NOMEM, "no memory to watch its connection" },
+    { CURLE_OUT_OF_MEMORY, E_NOMEM, "no memory for the exchange" },
+};
+
+static int explain_connect(const struct http_fault *f, struct err *e)
+{
+    const char *via = f->proxied ? " (through the proxy)" : "";
+
+    if (f->sys == ECONNREFUSED)
+        return err_set(e, E_OFFLINE, "%s%s: connection refused (nothing listens there, or a firewall rejects it)", f->where, via);
+    if (f->sys != 0)
+        return err_set(e, E_OFFLINE, "%s%s: cannot connect: %s", f->where, via, strerror(f->sys));
+    return err_set(e, E_OFFLINE, "%s%s: cannot connect: %s", f->where, via, f->detail);
+}
+
+// Cut off: before an answer began that is a lost connection, afterwards a truncated body.
+static int explain_cut(const struct http_fault *f, struct err *e)
+{
+    if (f->head_seen)
+        return err_set(e, E_CORRUPT, "%s: the answer ends before it is complete (%s)", f->where, f->detail);
+    return err_set(e, E_OFFLINE, "%s: the connection was lost before an answer (%s)", f->where, f->detail);
+}
+
+int http_fault_explain(const struct http_fault *f, struct err *e)
+{
+    switch (f->code) {
+    case CURLE_COULDNT_CONNECT:
+        return explain_connect(f, e);
+    case CURLE_OPERATION_TIMEDOUT: // the only limit curl keeps for us
+        return err_set(e, E_OFFLINE, "%s: no connection within %lld ms (host down, or packets are dropped on the way)", f->where,
+                       (long long)f->connect_timeout_ms);
+    case CURLE_PARTIAL_FILE:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return explain_cut(f, e);
+    default:
+        break;
+    }
+    const char *detail = f->chain[0] != '\0' ? f->chain : f->detail;
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        if (table[i].code == f->code)
+            return err_set(e, table[i].cls, "%s: %s%s%s", f->where, table[i].what, *detail != '\0' ? ": " : "", detail);
+    return err_set(e, E_OFFLINE, "%s: %s (%d)", f->where, *detail != '\0' ? detail : curl_easy_strerror((CURLcode)f->code), f->code);
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// http_fault — what a failed exchange means: curl's code into an error class and a sentence that says what to look at.
+// Part of the transport (wire/http.h). Pure.
+#ifndef WIRE_HTTP_FAULT_H
+#define WIRE_HTTP_FAULT_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+
+struct http_fault {
+    int code;           // CURLcode
+    int sys;            // errno of the socket, 0 = none
+    bool proxied;
+    bool head_seen;     // the answer had begun
+    const char *where;  // "host:port"
+    const char *detail; // curl's own words, may be ""
+    const char *chain;  // why the certificate was refused, "" = it was not
+    int64_t connect_timeout_ms;
+};
+
+// Sets class and message; returns the class.
+int http_fault_explain(const struct http_fault *f, struct err *e);
+
+#endif
