@@ -33,10 +33,16 @@ void engine_free(struct engine *g); // leaves the machine alone
 int engine_boot(struct engine *g, struct err *e) MUST_USE; // kind boot hooks, then every cached key and every leftover intent is queued: the first pass needs no network
 bool engine_run(struct engine *g); // the hook: runs due passes; true = more at once
 void engine_object_changed(struct engine *g, const char *key); // sync: the cache row changed
-void engine_object_gone(struct engine *g, const char *key, const char *uid);    // sync: the cache row went; proven
+// sync: the object is proven gone. The caller removes the cache row and writes the tombstone (engine_tombstone) in one transaction.
+void engine_object_gone(struct engine *g, const char *key);
+int engine_tombstone(struct db *db, const char *key, const char *uid, struct err *e) MUST_USE;
+// A complete list of this kind was swept: what still runs or is owed for keys without a row is proven orphaned. Before that (an empty or
+// salvaged store) such leftovers are kept.
+void engine_swept(struct engine *g, const struct kind *k);
 void engine_stats(struct engine *g, struct engine_stats *out);
 int engine_each(struct engine *g, int (*fn)(void *ctx, struct object_state *os), void *ctx);
-// Per kind and namespace, for metrics: reconcile total, errors.
+// Per kind, for metrics.
+int engine_each_kind(struct engine *g, int (*fn)(void *ctx, const struct kind *k, uint64_t passes, uint64_t errors), void *ctx);
 // Runs kind->differences for a key into `out` (array). E_NOTFOUND, E_UNSUP.
 int engine_differences(struct engine *g, const char *key, struct json *out, struct err *e) MUST_USE;
 // Sync heard the server's status of an object: when it does not cover what our slot says and the slot is not pending, the slot is made

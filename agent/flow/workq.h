@@ -30,7 +30,7 @@ void workq_done(struct workq *q, const char *key);
 int64_t workq_fail(struct workq *q, const char *key, int64_t retry_after_ms, uint64_t rnd);
 void workq_forget(struct workq *q, const char *key); // success: the failure history goes
 void workq_remove(struct workq *q, const char *key); // not queued any more; history too
-int64_t workq_next_ms(const struct workq *q);        // due time of the earliest, INT64_MAX = none
+int64_t workq_next_ms(const struct workq *q);        // due time of the earliest delayed key, INT64_MAX = none; keys that are due and could not run are not counted
 size_t workq_len(const struct workq *q);             // waiting, not being worked
 unsigned workq_failures(const struct workq *q, const char *key);
 bool workq_working(const struct workq *q, const char *key);
