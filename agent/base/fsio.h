@@ -28,31 +28,40 @@ enum {
     FS_EXCL = 4,    // fail with E_EXISTS when it is there
 };
 
-struct fs_watch { // directory watch: fn is called on any create, modify, delete, move or attribute change of `name` in it
-    void (*fn)(struct fs_watch *w, const char *name); // name NULL: events were lost, look at everything
+// Directory watch: fn is called on any create, modify, delete, move or attribute change of `name` in it; not for write's own
+// temporaries. Zeroed before the first watch; fn may unwatch this one or any other.
+struct fs_watch {
+    // name NULL: events were lost, look at everything. Is !list_linked(&w->link) then, the directory is gone and the watch over.
+    void (*fn)(struct fs_watch *w, const char *name);
     struct list link;
     void *impl;
 };
 
 struct disk;
 struct disk_ops {
-    // At most max bytes; a longer file is E_TOOBIG. E_NOTFOUND only for ENOENT.
+    // The whole file in the place of what out held; unchanged on error. At most max bytes; a longer file is E_TOOBIG. E_NOTFOUND
+    // only for ENOENT; not a regular file is E_INVAL.
     int (*read)(struct disk *d, const char *path, size_t max, unsigned flags, struct buf *out, struct err *e);
     // Temporary file in the same directory, fchown/fchmod, fsync, rename, fsync of the directory. On any error the old file
-    // stands untouched and no temporary is left. uid/gid UINT32_MAX = leave the creator's.
+    // stands untouched and no temporary is left (after a failed fsync of the directory the new file stands, not yet durable).
+    // After a crash one temporary may be left, which the next write of the same file removes. A symlink in the file's place is
+    // replaced, under FS_GUARDED refused; a directory, device, FIFO or socket is refused. uid/gid UINT32_MAX = leave the creator's.
     int (*write)(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid,
                  unsigned flags, struct err *e);
     int (*stat)(struct disk *d, const char *path, unsigned flags, struct fs_stat *out, struct err *e); // of the link itself
+    // Of a file or directory, never through a symlink; under FS_GUARDED not of a file with a second hard link (E_FORBIDDEN).
     int (*chattr)(struct disk *d, const char *path, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags, struct err *e);
     int (*unlink)(struct disk *d, const char *path, unsigned flags, struct err *e); // absent is success
     int (*mkdirs)(struct disk *d, const char *path, uint32_t mode, unsigned flags, struct err *e); // existing is success
-    int (*rmtree)(struct disk *d, const char *path, struct err *e); // below the agent's own directories only; absent is success
+    // Below the agent's own directories only; absent is success. Never follows a symlink nor enters a mount; 64 levels at most.
+    int (*rmtree)(struct disk *d, const char *path, struct err *e);
     int (*list)(struct disk *d, const char *path, int (*fn)(void *ctx, const char *name, enum fs_type t), void *ctx,
-                struct err *e); // fn != 0 stops and is returned
+                struct err *e); // in no order; fn != 0 stops and is returned
     int (*free_bytes)(struct disk *d, const char *path, uint64_t *avail, uint64_t *total, struct err *e);
     int (*watch)(struct disk *d, struct fs_watch *w, const char *dir, struct err *e);
     void (*unwatch)(struct disk *d, struct fs_watch *w); // safe when not watching
-    // uid/gid of a name, "" = UINT32_MAX; digits are taken as they are. E_NOTFOUND: no such user.
+    // uid/gid of a name, "" = UINT32_MAX; digits are taken as they are, with the group that etc/passwd knows for them or UINT32_MAX.
+    // E_NOTFOUND: no such user.
     int (*user)(struct disk *d, const char *name, uint32_t *uid, uint32_t *gid, struct err *e);
     int (*group)(struct disk *d, const char *name, uint32_t *gid, struct err *e);
     void (*free)(struct disk *d);
