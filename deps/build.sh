@@ -31,8 +31,8 @@ fi
 want=$({
     echo "$CC|$AR|$DEPS_CFLAGS|$HOST"
     $CC --version 2>/dev/null | head -n 1
-    grep -v '^#' "$here/lock" | cut -d ' ' -f 1-2
-    cat "$here/lock" "$here/build.sh" "$top/config/mbedtls_config.h"
+    awk '!/^#/ { print $1, $2, $4 }' "$here/lock"
+    cat "$here/build.sh" "$top/config/mbedtls_config.h"
 } | sha256sum | cut -c 1-64)
 if [ -f "$out/stamp" ] && [ "$(cat "$out/stamp")" = "$want" ]; then
     exit 0
@@ -41,7 +41,7 @@ rm -f "$out/stamp"
 
 cache=$("$here/fetch.sh" | tail -n 1)
 work=$out/work
-rm -rf "$work" "$out/include" "$out/lib"
+rm -rf "$work" "${out:?}/include" "${out:?}/lib"
 mkdir -p "$work" "$out/include" "$out/lib"
 
 unpack() { # name -> $src
@@ -69,9 +69,10 @@ archive() { # name file...
 build_mbedtls() {
     unpack mbedtls
     cflags="-I$src/include -I$src/library -DMBEDTLS_CONFIG_FILE=\"$top/config/mbedtls_config.h\""
-    archive mbedcrypto $(ls "$src"/library/*.c | grep -vE '/(ssl_|x509|pkcs7|net_sockets|debug|mps_)')
-    archive mbedx509 $(ls "$src"/library/x509*.c)
-    archive mbedtls $(ls "$src"/library/ssl_*.c)
+    archive mbedtls "$src"/library/ssl_*.c
+    archive mbedx509 "$src"/library/x509*.c
+    rm "$src"/library/ssl_*.c "$src"/library/x509*.c
+    archive mbedcrypto "$src"/library/*.c
     cp -R "$src/include/mbedtls" "$src/include/psa" "$out/include/"
     cp "$top/config/mbedtls_config.h" "$out/include/mbedtls/mbedtls_config.h"
 }
@@ -173,7 +174,7 @@ sqlite_set="THREADSAFE=0 DQS=0 DEFAULT_MEMSTATUS=1 LIKE_DOESNT_MATCH_BLOBS USE_A
 
 build_sqlite() {
     unpack sqlite3
-    say "building libsqlite3"
+    say "making SQLite's amalgamation"
     opts="-DHAVE_FDATASYNC=1 -DHAVE_USLEEP=1 -DHAVE_STRERROR_R=1 -DUSE_PREAD64=1"
     for o in $sqlite_omit; do
         opts="$opts -DSQLITE_OMIT_$o"

@@ -85,9 +85,9 @@ apt_version_with() { # suite name file
 from_debian() { # suite name file
     command -v apt-get >/dev/null || return 1
     apt_prepare "$1" || return 1
-    version=$(apt_version_with "$1" "$2" "$3")
-    [ -n "$version" ] || return 1
-    (cd "$work/in" && private_apt "$1" apt-get source --tar-only --download-only "$2=$version" >>"$work/apt-$1/log" 2>&1)
+    found=$(apt_version_with "$1" "$2" "$3")
+    [ -n "$found" ] || return 1
+    (cd "$work/in" && private_apt "$1" apt-get source --tar-only --download-only "$2=$found" >>"$work/apt-$1/log" 2>&1)
 }
 
 from_url() { # url file
