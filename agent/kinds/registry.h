@@ -8,7 +8,7 @@
 struct registry;
 int registry_new(struct registry **out, struct err *e) MUST_USE;
 void registry_free(struct registry *r);
-// The kind is the caller's and must stay until removed. E_EXISTS: plural and group are taken.
+// The kind is the caller's and must stay until removed. E_EXISTS: the plural is taken; a key names no group.
 int registry_add(struct registry *r, const struct kind *k, struct err *e) MUST_USE;
 void registry_remove(struct registry *r, const struct kind *k);
 const struct kind *registry_of_key(const struct registry *r, const char *key);      // by plural; NULL = unknown
