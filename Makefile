@@ -104,9 +104,9 @@ COMPILE = $(CC) -std=gnu11 $(CFLAGS) $(WARN) $(HARD) $(FLAVOUR) $(CPPFLAGS_ALL) 
 LIB_SRC := $(sort $(wildcard agent/*/*.c port/*.c))
 CTL_SRC := $(sort $(wildcard ctl/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(O)/obj/%.o)
-CTL_OBJ := $(CTL_SRC:%.c=$(O)/obj/%.o)
+CTL_OBJ := $(CTL_SRC:%.c=$(O)/obj/%.o) $(O)/obj/gen/manifests.o
 LIB := $(O)/liblimpet.a
-PROGRAMS := $(O)/limpet $(if $(CTL_SRC),$(O)/limpetctl)
+PROGRAMS := $(if $(wildcard agent/main.c),$(O)/limpet) $(if $(CTL_SRC),$(O)/limpetctl)
 
 .PHONY: all
 all: $(PROGRAMS) ## limpet and limpetctl (the default)
@@ -116,6 +116,16 @@ $(O)/obj/%.o: %.c $(DEPS)/ready $(O)/gen/flags | $(O)/gen/version.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -c -o $@ $< $(if $(KEEP),|| { echo "left out: $<"; rm -f $@; })
+
+# limpetctl carries the manifests of crd/ in it.
+$(O)/gen/manifests.c: ctl/manifests.awk $(sort $(wildcard crd/*.yaml)) crd/node.yaml.in
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)awk -f $^ >$@
+$(O)/obj/gen/manifests.o: $(O)/gen/manifests.c ctl/manifests.h $(DEPS)/ready $(O)/gen/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c -o $@ $<
 
 $(LIB): $(LIB_OBJ)
 	$(call say,AR,$@)

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// limpetctl install: what all nodes share, applied in place. Running it again changes nothing; running a newer one upgrades.
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/cmd.h"
+
+enum {
+    ESTABLISH_TIMEOUT_MS = 60000,
+    ESTABLISH_POLL_MS = 200,
+};
+
+static int apply_one(struct api *a, const struct manifest *m, bool dry_run, struct err *e)
+{
+    char label[320];
+    enum applied how;
+
+    api_label(label, sizeof(label), m->api_version, m->kind, m->name);
+    int r = api_apply(a, m, m->ns, m->name, m->text, dry_run, &how, e);
+    if (r != 0)
+        return err_wrap(e, "applying %s", label);
+    printf("%s %s%s\n", label, applied_word(how), dry_run ? " (server dry run)" : "");
+    return 0;
+}
+
+static bool is_established(const struct json *crd)
+{
+    json_each (c, json_path(crd, "status.conditions")) {
+        const char *type = json_str(json_get(c, "type"));
+        const char *status = json_str(json_get(c, "status"));
+        if (type != NULL && status != NULL && strcmp(type, "Established") == 0)
+            return strcmp(status, "True") == 0;
+    }
+    return false;
+}
+
+static int wait_established(struct api *a, const struct manifest *m, struct err *e)
+{
+    char path[HTTP_URL_MAX];
+    int64_t end = clock_mono(&a->clock) + ESTABLISH_TIMEOUT_MS;
+
+    int r = api_path(path, m->api_version, m->kind, m->ns, m->name, e);
+    while (r == 0) {
+        struct json *crd AUTO_JSON = NULL;
+        r = api_get(a, path, &crd, e);
+        if (r != 0 || is_established(crd))
+            break;
+        if (clock_mono(&a->clock) > end)
+            return err_set(e, E_TIMEOUT, "%s is not served after %d s", m->name, ESTABLISH_TIMEOUT_MS / 1000);
+        r = api_pause(a, ESTABLISH_POLL_MS, e);
+    }
+    return r;
+}
+
+static int install(struct api *a, bool dry_run, struct err *e)
+{
+    for (const struct manifest *m = cluster_manifests; m->kind != NULL; m++) {
+        int r = apply_one(a, m, dry_run, e);
+        if (r != 0)
+            return r;
+    }
+    for (const struct manifest *m = cluster_manifests; m->kind != NULL && !dry_run; m++) {
+        int r = strcmp(m->kind, "CustomResourceDefinition") == 0 ? wait_established(a, m, e) : 0;
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+// Servers before 1.31 do not know selectableFields.
+static const char *remedy_for(const struct err *e)
+{
+    if (strstr(e->msg, "field not declared in schema") != NULL)
+        return "this server is too old: limpet needs Kubernetes 1.31 or later";
+    if (e->cls == E_TIMEOUT)
+        return "kubectl describe crd says what the server waits for; install can be run again";
+    return NULL;
+}
+
+int cmd_install(const struct options *o)
+{
+    struct api a;
+    struct err e = ERR_INIT;
+
+    if (cmd_open(&a, o) != EXIT_DONE)
+        return EXIT_FAILED;
+    int r = install(&a, o->dry_run, &e);
+    api_close(&a);
+    return r == 0 ? EXIT_DONE : cmd_fail(&e, remedy_for(&e));
+}
