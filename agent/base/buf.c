@@ -125,7 +125,7 @@ enum { ARENA_BLOCK = 4000 }; // with malloc's own header, a page
 
 void arena_init(struct arena *a, size_t max)
 {
-    *a = (struct arena){ .max = max };
+    *a = (struct arena){ .max = MIN(max, SIZE_MAX / 2) }; // so that no sum below can wrap
 }
 
 void arena_reset(struct arena *a)
