@@ -45,6 +45,7 @@ struct curl_transport {
     struct timer kick;      // settle() in the next turn
     bool inside;            // curl is on the stack
     bool condemned;         // asked for while inside
+    bool nudge;             // a connection was made: see on_connected()
     struct list queued, running, ended, batch, canceled; // of struct xfer
     struct list socks, conns;
     struct http_stats stats; // bytes of closed connections only
@@ -383,6 +384,19 @@ static int set_headers(struct xfer *x, struct err *e)
     return rc;
 }
 
+// A request is about to be sent. If it made a new connection, those that waited to share it must look again: curl only wakes them when
+// it can be shared, and over HTTP/1.1 they would wait for its end.
+static int on_connected(void *ctx, char *there UNUSED, char *here UNUSED, int their_port UNUSED, int our_port UNUSED)
+{
+    struct xfer *x = ctx;
+    long made = 0;
+
+    curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &made);
+    if (made > 0)
+        x->t->nudge = true;
+    return CURL_PREREQFUNC_OK;
+}
+
 #define SET(option, value)                                           \
     do {                                                             \
         if (rc == CURLE_OK)                                          \
@@ -396,7 +410,9 @@ static CURLcode set_connection(struct xfer *x)
 
     SET(PROTOCOLS_STR, "http,https");
     SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-    SET(PIPEWAIT, 1L);
+    SET(PIPEWAIT, t->at.tls ? 1L : 0L); // plain HTTP is HTTP/1.1: nothing to wait for
+    SET(PREREQFUNCTION, on_connected);
+    SET(PREREQDATA, x);
     SET(NOSIGNAL, 1L);
     SET(QUICK_EXIT, 1L);
     SET(CONNECTTIMEOUT_MS, (long)t->connect_timeout_ms);
@@ -614,6 +630,18 @@ static void deliver(struct curl_transport *t)
     }
 }
 
+// curl looks at the waiting ones again whenever a request is taken out, so one is put in and taken out.
+static void nudge_waiting(struct curl_transport *t)
+{
+    t->nudge = false;
+    if (t->multi == NULL || t->running.next == t->running.prev)
+        return;
+    CURL *easy = curl_easy_init();
+    if (easy != NULL && curl_multi_add_handle(t->multi, easy) == CURLM_OK)
+        curl_multi_remove_handle(t->multi, easy);
+    curl_easy_cleanup(easy);
+}
+
 static void settle(struct curl_transport *t)
 {
     list_each_safe(it, tmp, &t->canceled)
@@ -621,6 +649,8 @@ static void settle(struct curl_transport *t)
     collect(t);
     if (t->condemned)
         condemn_now(t);
+    if (t->nudge)
+        nudge_waiting(t);
     start_queued(t);
     timer_set(t->loop, &t->kick, PARKED);
     deliver(t);

@@ -26,7 +26,7 @@ static int parts_init(struct url_parts *p, const char *text, const char *what, s
     p->url = curl_url();
     if (p->url == NULL)
         return err_set(e, E_NOMEM, "no memory for a URL");
-    CURLUcode rc = curl_url_set(p->url, CURLUPART_URL, text, 0);
+    CURLUcode rc = curl_url_set(p->url, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME);
     if (rc != CURLUE_OK)
         return err_set(e, E_INVAL, "%s: %s", what, curl_url_strerror(rc));
     (void)curl_url_get(p->url, CURLUPART_SCHEME, &p->scheme, 0);

@@ -1,0 +1,678 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transport against servers that misbehave, over real sockets on loopback. (Name resolution: http_dns_test.c.)
+#include "wire/http_curl.c"
+
+#include "http_rig.h"
+#include "tap.h"
+
+static struct http_rig g;
+
+static const char *url_of(const char *scheme, const char *server)
+{
+    static char url[64];
+
+    snprintf(url, sizeof url, "%s://127.0.0.1:%d", scheme, http_rig_port(&g, server));
+    return url;
+}
+
+static struct transport *connect_to(const struct http_conf *c)
+{
+    struct transport *t = NULL;
+    struct err e = ERR_INIT;
+
+    if (http_new(&t, g.loop, c, &e) < 0)
+        diag("http_new: %s", e.msg);
+    return t;
+}
+
+static struct transport *plain(const char *server)
+{
+    return connect_to(&(struct http_conf){ .base_url = url_of("http", server) });
+}
+
+static struct transport *secure(const char *server)
+{
+    return connect_to(&(struct http_conf){ .base_url = url_of("https", server), .ca_pem = g.ca });
+}
+
+static void start(struct transport *t, struct probe *p)
+{
+    struct err e = ERR_INIT;
+
+    p->transport = t;
+    if (http_submit(t, &p->req, &e) < 0) {
+        diag("submit: %s", e.msg);
+        abort();
+    }
+}
+
+// One exchange, begun and waited for.
+static void fetch(struct transport *t, struct probe *p, const char *method, const char *url)
+{
+    probe_init(p, method, url);
+    start(t, p);
+    if (!wait_for(&g, &p->dones, 1))
+        diag("%s %s does not end", method, url);
+}
+
+static int fetch_class(struct transport *t, const char *url)
+{
+    struct probe p;
+
+    fetch(t, &p, "GET", url);
+    if (p.err.cls != 0)
+        diag("%s: %s", url, p.err.msg);
+    probe_fini(&p);
+    return p.dones == 1 ? p.err.cls : 1;
+}
+
+static void test_exchange(void)
+{
+    struct transport *t = plain("http");
+    struct probe p;
+    char want[200];
+    int port = http_rig_port(&g, "http");
+
+    fetch(t, &p, "GET", "/echo?x=1");
+    is_int(p.err.cls, 0, "GET completes");
+    is_int(p.req.head.status, 200, "its status");
+    is_str(p.req.head.content_type, "application/json", "content type without parameters");
+    is_int(p.req.head.date_sec, 784111777, "Date is read");
+    ok(!p.req.head.verified, "plain HTTP verifies nobody");
+    snprintf(want, sizeof want, "GET 0 - - 127.0.0.1:%d -", port);
+    is_str(buf_str(&p.body), want, "what the server saw");
+    ok(p.req.bytes_in > p.body.len && p.req.bytes_out > 50, "headers are counted");
+    probe_fini(&p);
+
+    probe_init(&p, "PATCH", "/echo");
+    p.req.content_type = "application/merge-patch+json";
+    p.req.body = "{\"a\":1}";
+    p.req.body_len = 7;
+    is_int(http_set_bearer(t, "tok", NULL), 0, "a token");
+    start(t, &p);
+    wait_for(&g, &p.dones, 1);
+    snprintf(want, sizeof want, "PATCH 7 application/merge-patch+json Bearer tok 127.0.0.1:%d -", port);
+    is_str(buf_str(&p.body), want, "body, its type and the token are sent");
+    probe_fini(&p);
+
+    probe_init(&p, "GET", "/echo");
+    p.req.bearer = "own";
+    start(t, &p);
+    wait_for(&g, &p.dones, 1);
+    has_str(buf_str(&p.body), "Bearer own", "a request's own token wins");
+    probe_fini(&p);
+
+    is_int(http_set_bearer(t, NULL, NULL), 0, "no token any more");
+    fetch(t, &p, "DELETE", "/echo");
+    snprintf(want, sizeof want, "DELETE 0 - - 127.0.0.1:%d -", port);
+    is_str(buf_str(&p.body), want, "and none is sent");
+    probe_fini(&p);
+
+    struct err e = ERR_INIT;
+    is_int(http_set_bearer(t, "two\r\nlines: x", &e), E_INVAL, "a token with a line break is refused");
+
+    fetch(t, &p, "GET", "/status/503");
+    is_int(p.err.cls, 0, "any status is a completed exchange");
+    is_int(p.req.head.status, 503, "503");
+    is_int(p.req.head.retry_after_ms, 7000, "Retry-After");
+    probe_fini(&p);
+
+    struct http_stats s;
+    t->ops->stats(t, &s);
+    is_int(s.requests, 5, "requests are counted");
+    is_int(s.connections, 1, "one connection was enough");
+    ok(s.bytes_in > 700 && s.bytes_out > 500, "bytes on the wire: %d in, %d out", (int)s.bytes_in, (int)s.bytes_out);
+
+    fetch(t, &p, "GET", "/big");
+    is_int(p.body.len, 3000000, "a large body arrives whole");
+    probe_fini(&p);
+    t->ops->stats(t, &s);
+    ok(s.bytes_in > 3000000, "and is on the bill");
+    transport_free(t);
+}
+
+static void test_limits_of_submit(void)
+{
+    struct transport *t = plain("http");
+    struct probe p;
+    struct err e = ERR_INIT;
+
+    probe_init(&p, "GET", "/hang");
+    start(t, &p);
+    is_int(http_submit(t, &p.req, &e), E_BUSY, "a request under way cannot be submitted again");
+    http_cancel(t, &p.req);
+    http_cancel(t, &p.req);
+    is_int(p.dones, 0, "canceled: on_done is not called");
+    snprintf(p.req.url, sizeof p.req.url, "relative");
+    is_int(http_submit(t, &p.req, &e), E_INVAL, "a relative path is refused");
+    memset(p.req.url, 'x', sizeof p.req.url);
+    p.req.url[0] = '/';
+    is_int(http_submit(t, &p.req, &e), E_INVAL, "a path without an end is refused");
+    probe_fini(&p);
+    transport_free(t);
+}
+
+static void test_faults(void)
+{
+    static const struct {
+        const char *path;
+        int cls;
+    } cases[] = {
+        { "/short", E_CORRUPT },     { "/short-chunks", E_CORRUPT }, { "/bad-chunks", E_OFFLINE }, { "/garbage", E_CORRUPT },
+        { "/long-header", E_CORRUPT }, { "/close", E_OFFLINE },      { "/reset", E_OFFLINE },
+    };
+    struct transport *t = plain("http");
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        is_int(fetch_class(t, cases[i].path), cases[i].cls, "%s is %s", cases[i].path, err_word(cases[i].cls));
+    is_int(fetch_class(t, "/echo"), 0, "and afterwards all is well");
+    struct http_stats s;
+    t->ops->stats(t, &s);
+    is_int(s.failures, ARRAY_LEN(cases), "failures are counted");
+    transport_free(t);
+
+    t = plain("closed");
+    struct probe p;
+    fetch(t, &p, "GET", "/");
+    is_int(p.err.cls, E_OFFLINE, "nobody listens");
+    has_str(p.err.msg, "connection refused", "and the message says so");
+    has_str(p.err.msg, "127.0.0.1:", "naming the host");
+    probe_fini(&p);
+    transport_free(t);
+}
+
+static void test_time_limits(void)
+{
+    struct transport *t = plain("http");
+    struct probe p;
+
+    probe_init(&p, "GET", "/hang");
+    p.req.total_timeout_ms = 100;
+    start(t, &p);
+    ok(wait_for(&g, &p.dones, 1), "no answer");
+    is_int(p.err.cls, E_TIMEOUT, "is a timeout");
+    probe_fini(&p);
+
+    probe_init(&p, "GET", "/begin");
+    p.req.idle_timeout_ms = 300;
+    start(t, &p);
+    ok(wait_for(&g, &p.dones, 1), "an answer that stops in the middle");
+    is_int(p.err.cls, E_TIMEOUT, "is a timeout");
+    has_str(p.err.msg, "no byte for", "which says which");
+    is_str(buf_str(&p.body), "{}", "what came before was delivered");
+    probe_fini(&p);
+
+    probe_init(&p, "GET", "/drip");
+    p.req.idle_timeout_ms = 1500;
+    start(t, &p);
+    ok(wait_for(&g, &p.dones, 1), "an answer that trickles for longer than the idle limit");
+    is_int(p.err.cls, 0, "is no timeout");
+    is_int(p.body.len, 12, "and whole");
+    probe_fini(&p);
+    transport_free(t);
+}
+
+static int abort_head(struct http_req *r UNUSED, const struct http_head *h UNUSED)
+{
+    return -1;
+}
+
+static int abort_chunk(struct probe *p UNUSED)
+{
+    return 1;
+}
+
+static int cancel_self(struct probe *p)
+{
+    http_cancel(p->transport, &p->req);
+    return 0;
+}
+
+static int cancel_other(struct probe *p)
+{
+    if (p->other != NULL)
+        http_cancel(p->transport, &p->other->req);
+    p->other = NULL;
+    return 0;
+}
+
+static int submit_other(struct probe *p)
+{
+    if (p->other != NULL)
+        start(p->transport, p->other);
+    p->other = NULL;
+    return 0;
+}
+
+static void again(struct probe *p)
+{
+    if (p->left-- > 0)
+        start(p->transport, &*p);
+}
+
+static void then_cancel_other(struct probe *p)
+{
+    cancel_other(p);
+}
+
+static void test_callbacks(void)
+{
+    struct transport *t = plain("http");
+    struct probe p, q;
+
+    probe_init(&p, "GET", "/echo");
+    p.req.on_head = abort_head;
+    start(t, &p);
+    wait_for(&g, &p.dones, 1);
+    is_int(p.err.cls, E_CANCELED, "stopped by on_head");
+    is_int(p.body.len, 0, "before its body");
+    probe_fini(&p);
+
+    probe_init(&p, "GET", "/big");
+    p.chunk = abort_chunk;
+    start(t, &p);
+    wait_for(&g, &p.dones, 1);
+    is_int(p.err.cls, E_CANCELED, "stopped by on_body");
+    probe_fini(&p);
+
+    probe_init(&p, "GET", "/big");
+    p.chunk = cancel_self;
+    start(t, &p);
+    is_int(fetch_class(t, "/echo"), 0, "another request meanwhile");
+    while (p.body.len == 0)
+        turn_for(&g, 20);
+    size_t had = p.body.len;
+    turn_for(&g, 100);
+    is_int(p.dones, 0, "canceled from its own on_body: no on_done");
+    is_int(p.body.len, had, "and no further byte");
+    probe_fini(&p);
+
+    probe_init(&p, "GET", "/begin");
+    probe_init(&q, "GET", "/hang");
+    p.chunk = cancel_other;
+    p.other = &q;
+    start(t, &q);
+    start(t, &p);
+    while (p.body.len == 0)
+        turn_for(&g, 20);
+    turn_for(&g, 100);
+    is_int(q.dones, 0, "canceled from another's on_body: no on_done");
+    ok(q.req.impl == NULL, "and it can be used again");
+    http_cancel(t, &p.req);
+    probe_fini(&p);
+    probe_fini(&q);
+
+    probe_init(&p, "GET", "/begin");
+    probe_init(&q, "GET", "/echo");
+    p.chunk = submit_other;
+    p.other = &q;
+    start(t, &p);
+    ok(wait_for(&g, &q.dones, 1), "submitted from another's on_body");
+    is_int(q.err.cls, 0, "works");
+    http_cancel(t, &p.req);
+    probe_fini(&p);
+    probe_fini(&q);
+
+    probe_init(&p, "GET", "/echo");
+    p.then = again;
+    p.left = 3;
+    start(t, &p);
+    ok(wait_for(&g, &p.dones, 4), "submitted again from on_done, three times");
+    turn_for(&g, 50);
+    is_int(p.dones, 4, "and no more");
+    probe_fini(&p);
+
+    // Both end in one turn; the first to be told takes the other back.
+    probe_init(&p, "GET", "/hang");
+    probe_init(&q, "GET", "/hang");
+    p.then = q.then = then_cancel_other;
+    p.other = &q;
+    q.other = &p;
+    start(t, &p);
+    start(t, &q);
+    http_condemn(t);
+    turn_for(&g, 100);
+    is_int(p.dones + q.dones, 1, "canceled between end and on_done: no on_done");
+    probe_fini(&p);
+    probe_fini(&q);
+    transport_free(t);
+}
+
+static void test_tls(void)
+{
+    struct transport *t = secure("https");
+    struct probe p;
+
+    fetch(t, &p, "GET", "/echo");
+    is_int(p.err.cls, 0, "a server of our CA: %s", p.err.msg);
+    ok(p.req.head.verified, "is verified");
+    probe_fini(&p);
+
+    is_int(http_set_identity(t, g.other_ca, NULL, NULL, NULL), 0, "another CA");
+    is_int(fetch_class(t, "/echo"), E_AUTH, "refuses the server");
+    is_int(http_set_identity(t, g.ca, g.client_cert, g.client_key, NULL), 0, "our CA and a client certificate");
+    fetch(t, &p, "GET", "/echo");
+    has_str(buf_str(&p.body), " client", "which the server sees");
+    probe_fini(&p);
+    struct err e = ERR_INIT;
+    is_int(http_set_identity(t, "no PEM", NULL, NULL, &e), E_INVAL, "a broken CA is refused");
+    is_int(http_set_identity(t, g.ca, g.client_cert, NULL, &e), E_INVAL, "a certificate without its key");
+    is_int(http_set_identity(t, g.ca, g.ca, g.client_key, &e), E_INVAL, "a key of another certificate");
+    is_int(fetch_class(t, "/echo"), 0, "and the old identity stays in use");
+    transport_free(t);
+
+    t = secure("elsewhere");
+    fetch(t, &p, "GET", "/echo");
+    is_int(p.err.cls, E_AUTH, "a server with another name");
+    has_str(p.err.msg, "CN", "and the message says why: %s", p.err.msg);
+    probe_fini(&p);
+    transport_free(t);
+
+    t = connect_to(
+        &(struct http_conf){ .base_url = url_of("https", "elsewhere"), .ca_pem = g.ca, .server_name = "elsewhere.example" });
+    fetch(t, &p, "GET", "/echo");
+    has_str(buf_str(&p.body), "elsewhere.example", "tls-server-name: accepted by that name");
+    probe_fini(&p);
+    transport_free(t);
+
+    t = secure("http");
+    is_int(fetch_class(t, "/echo"), E_OFFLINE, "no TLS there");
+    transport_free(t);
+
+    t = NULL;
+    is_int(http_new(&t, g.loop, &(struct http_conf){ .base_url = "https://x" }, &e), E_INVAL, "https without a CA is refused");
+
+    t = connect_to(&(struct http_conf){ .base_url = url_of("https", "https"), .pin_only_hash = true });
+    fetch(t, &p, "GET", "/echo");
+    is_int(p.err.cls, 0, "enrolment accepts any chain");
+    ok(!p.req.head.verified, "which verifies nothing");
+    has_str(http_peer_chain(t), "-----BEGIN CERTIFICATE-----", "and shows it");
+    probe_fini(&p);
+    transport_free(t);
+}
+
+static int class_at(int64_t years, bool synced)
+{
+    g.clock.wall_shift_us = years * 365 * 86400 * INT64_C(1000000);
+    g.clock.synced = synced;
+    struct transport *t = secure("https");
+    int cls = fetch_class(t, "/echo");
+    transport_free(t);
+    g.clock.wall_shift_us = 0;
+    g.clock.synced = true;
+    return cls;
+}
+
+static void test_certificate_times(void)
+{
+    is_int(class_at(-30, true), E_AUTH, "not yet valid by a trusted clock: refused");
+    g.clock.clock.floor_us = clock_wall_us(&g.clock.clock) - INT64_C(86400000000) * 365 * 20;
+    is_int(class_at(-30, false), 0, "not yet valid by an untrusted clock: accepted");
+    is_int(class_at(+30, true), E_AUTH, "expired by a trusted clock: refused");
+    g.clock.clock.floor_us = 0;
+}
+
+// Starts n requests and lets each answer begin (or, without a body to come, be sent).
+static void start_all(struct transport *t, struct probe *p, size_t n, const char *url)
+{
+    for (size_t i = 0; i < n; i++) {
+        probe_init(&p[i], "GET", url);
+        start(t, &p[i]);
+    }
+}
+
+static void wait_bodies(struct probe *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (int turns = 0; p[i].body.len == 0 && p[i].dones == 0 && turns < 3000; turns++)
+            turn_for(&g, 20);
+}
+
+static void finish_all(struct probe *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        probe_fini(&p[i]);
+}
+
+static void condemn_then(struct probe *p)
+{
+    http_condemn(p->transport);
+}
+
+static int condemn_chunk(struct probe *p)
+{
+    http_condemn(p->transport);
+    return 0;
+}
+
+static void test_condemn(void)
+{
+    struct transport *t = plain("http");
+    struct probe p[4];
+
+    start_all(t, p, 4, "/begin");
+    wait_bodies(p, 4);
+    http_condemn(t);
+    is_int(p[0].dones, 0, "condemning calls nobody at once");
+    for (size_t i = 0; i < 4; i++) {
+        wait_for(&g, &p[i].dones, 1);
+        is_int(p[i].err.cls, E_OFFLINE, "in flight: offline");
+    }
+    finish_all(p, 4);
+    is_int(fetch_class(t, "/echo"), 0, "the next connects afresh");
+
+    start_all(t, p, 2, "/begin");
+    p[0].chunk = condemn_chunk;
+    ok(wait_for(&g, &p[0].dones, 1) && wait_for(&g, &p[1].dones, 1), "condemned from inside on_body");
+    is_int(p[0].err.cls, E_OFFLINE, "itself: offline");
+    is_int(p[1].err.cls, E_OFFLINE, "the other: offline");
+    finish_all(p, 2);
+
+    start_all(t, p, 1, "/echo");
+    p[0].then = condemn_then;
+    start_all(t, p + 1, 2, "/hang");
+    ok(wait_for(&g, &p[1].dones, 1) && wait_for(&g, &p[2].dones, 1), "condemned from inside on_done");
+    finish_all(p, 3);
+
+    http_condemn(t);
+    http_condemn(t);
+    is_int(fetch_class(t, "/echo"), 0, "condemning an idle transport changes nothing");
+
+    start_all(t, p, 3, "/hang");
+    turn_for(&g, 50);
+    transport_free(t);
+    ok(p[0].dones == 0 && p[0].req.impl == NULL, "freed with requests in flight: they are forgotten");
+    finish_all(p, 3);
+}
+
+// Over HTTP/1.1 each request needs its own connection, also when TLS could have given one for all.
+static void test_own_connections(void)
+{
+    struct transport *t = secure("https");
+    struct probe p[4];
+
+    start_all(t, p, 4, "/begin");
+    wait_bodies(p, 4);
+    for (size_t i = 0; i < 4; i++)
+        is_str(buf_str(&p[i].body), "{}", "HTTP/1.1 over TLS: request %d does not wait for the others", (int)i);
+    transport_free(t);
+    finish_all(p, 4);
+}
+
+// A server that takes connections and says nothing: who waits for a shared connection fails with the one that makes it.
+static void test_mute_server(void)
+{
+    struct http_conf c = { .base_url = url_of("https", "mute"), .ca_pem = g.ca, .connect_timeout_ms = 1000 };
+    struct transport *t = connect_to(&c);
+    struct probe p[8];
+
+    start_all(t, p, 8, "/watch");
+    for (size_t i = 0; i < 8; i++) {
+        wait_for(&g, &p[i].dones, 1);
+        is_int(p[i].err.cls, E_OFFLINE, "no handshake: %s", p[i].err.msg);
+    }
+    transport_free(t);
+    finish_all(p, 8);
+}
+
+static void test_http2(void)
+{
+    struct transport *t = secure("h2hold");
+    struct probe p[8], q;
+    struct http_stats s;
+
+    start_all(t, p, 8, "/watch");
+    wait_bodies(p, 8);
+    for (size_t i = 1; i < 8; i++)
+        is_str(buf_str(&p[i].body), buf_str(&p[0].body), "watch %d shares the first one's connection", (int)i);
+    t->ops->stats(t, &s);
+    is_int(s.connections, 1, "one connection in all");
+    http_condemn(t);
+    for (size_t i = 0; i < 8; i++) {
+        wait_for(&g, &p[i].dones, 1);
+        is_int(p[i].err.cls, E_OFFLINE, "condemned");
+    }
+    probe_init(&q, "GET", "/watch");
+    start(t, &q);
+    wait_bodies(&q, 1);
+    ok(q.body.len > 0 && strcmp(buf_str(&q.body), buf_str(&p[0].body)) != 0, "the next is on a new connection");
+    finish_all(p, 8);
+    probe_fini(&q);
+    transport_free(t);
+
+    t = secure("h2answer");
+    fetch(t, &p[0], "GET", "/a");
+    fetch(t, &p[1], "GET", "/b");
+    is_str(buf_str(&p[1].body), buf_str(&p[0].body), "a connection is used again");
+    probe_init(&p[2], "GET", "/c");
+    p[2].req.fresh_connection = true;
+    start(t, &p[2]);
+    wait_for(&g, &p[2].dones, 1);
+    ok(strcmp(buf_str(&p[2].body), buf_str(&p[0].body)) != 0, "unless a fresh one is asked for");
+    finish_all(p, 3);
+    transport_free(t);
+
+    t = secure("h2cut");
+    is_int(fetch_class(t, "/a"), E_CORRUPT, "a stream reset in its body: the answer is not complete");
+    transport_free(t);
+
+    t = secure("h2die");
+    start_all(t, p, 3, "/watch");
+    for (size_t i = 0; i < 3; i++) {
+        ok(wait_for(&g, &p[i].dones, 1), "the connection dies under three watches");
+        ok(p[i].err.cls == E_CORRUPT || p[i].err.cls == E_OFFLINE, "each hears of it: %s", p[i].err.msg);
+    }
+    finish_all(p, 3);
+    transport_free(t);
+}
+
+static void test_proxy(void)
+{
+    char proxy[64];
+    struct http_conf c = { .ca_pem = g.ca, .proxy = proxy };
+    char base[64];
+
+    snprintf(base, sizeof base, "%s", url_of("https", "https"));
+    c.base_url = base;
+    snprintf(proxy, sizeof proxy, "http://u:pw@127.0.0.1:%d", http_rig_port(&g, "proxy"));
+    struct transport *t = connect_to(&c);
+    is_int(http_set_bearer(t, "tok", NULL), 0, "with a token");
+    struct probe p;
+    fetch(t, &p, "GET", "/echo");
+    has_str(buf_str(&p.body), "Bearer tok", "through a proxy, which does not see it: %s", p.err.msg);
+    probe_fini(&p);
+    transport_free(t);
+
+    snprintf(proxy, sizeof proxy, "http://u:secret@127.0.0.1:%d", http_rig_port(&g, "proxy"));
+    t = connect_to(&c);
+    fetch(t, &p, "GET", "/echo");
+    is_int(p.err.cls, E_OFFLINE, "the proxy refuses");
+    ok(strstr(p.err.msg, "secret") == NULL, "its password is not in the message: %s", p.err.msg);
+    probe_fini(&p);
+    transport_free(t);
+
+    c.no_proxy = "127.0.0.1";
+    t = connect_to(&c);
+    is_int(fetch_class(t, "/echo"), 0, "no_proxy goes around it");
+    transport_free(t);
+
+    struct err e = ERR_INIT;
+    c.proxy = "socks5://u:secret@x:1";
+    is_int(http_new(&t, g.loop, &c, &e), E_UNSUP, "another kind of proxy is refused");
+    ok(strstr(e.msg, "secret") == NULL, "without repeating its password");
+
+    setenv("https_proxy", "http://127.0.0.1:1", 1);
+    setenv("ALL_PROXY", "http://127.0.0.1:1", 1);
+    t = secure("https");
+    is_int(fetch_class(t, "/echo"), 0, "the environment's proxy is ignored");
+    transport_free(t);
+    unsetenv("https_proxy");
+    unsetenv("ALL_PROXY");
+}
+
+static void test_base_urls(void)
+{
+    static const struct {
+        const char *url;
+        int cls;
+        const char *base;
+    } cases[] = {
+        { "https://h:6443", 0, "https://h:6443" },
+        { "https://h:6443/", 0, "https://h:6443" },
+        { "https://h/k8s/clusters/c-1/", 0, "https://h:443/k8s/clusters/c-1" },
+        { "https://[fd00::1]:6443", 0, "https://[fd00::1]:6443" },
+        { "http://127.0.0.1:10550", 0, "http://127.0.0.1:10550" },
+        { "https://user:pass@h", E_INVAL, NULL },
+        { "https://h/?a=b", E_INVAL, NULL },
+        { "https://h/#f", E_INVAL, NULL },
+        { "ftp://h", E_INVAL, NULL },
+        { "h:6443", E_INVAL, NULL },
+        { "", E_INVAL, NULL },
+        { "https://", E_INVAL, NULL },
+        { "https://h:99999", E_INVAL, NULL },
+        { "https://h h", E_INVAL, NULL },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct http_endpoint at = { 0 };
+        struct err e = ERR_INIT;
+        is_int(http_endpoint_init(&at, &(struct http_conf){ .base_url = cases[i].url }, &e), cases[i].cls, "\"%s\": %s", cases[i].url,
+               e.msg);
+        if (cases[i].base != NULL)
+            is_str(at.base, cases[i].base, "its base");
+        http_endpoint_fini(&at);
+    }
+    struct http_endpoint at = { 0 };
+    struct err e = ERR_INIT;
+    struct http_conf c = { .base_url = "https://[fd00::1]:6443/p", .server_name = "api.example" };
+    is_int(http_endpoint_init(&at, &c, &e), 0, "a detour to an IPv6 address: %s", e.msg);
+    is_str(at.base, "https://api.example:6443/p", "asks for the name");
+    is_str(at.connect_to->data, "api.example:6443:[fd00::1]:6443", "and goes to the address");
+    http_endpoint_fini(&at);
+    c.server_name = "api.example:evil";
+    is_int(http_endpoint_init(&at, &c, &e), E_INVAL, "a name that is none");
+    http_endpoint_fini(&at);
+}
+
+int main(void)
+{
+    if (!http_rig_start(&g)) {
+        fail("the test servers start");
+        return done_testing();
+    }
+    test_base_urls();
+    test_exchange();
+    test_limits_of_submit();
+    test_faults();
+    test_time_limits();
+    test_callbacks();
+    test_tls();
+    test_certificate_times();
+    test_condemn();
+    test_own_connections();
+    test_mute_server();
+    test_http2();
+    test_proxy();
+    http_rig_stop(&g);
+    return done_testing();
+}
