@@ -186,7 +186,8 @@ static int page_path(const char *path, const char *token, struct buf *url, struc
 
 static int each_of_page(const struct json *page, int (*fn)(void *, const struct json *, struct err *), void *ctx, struct err *e)
 {
-    json_each (item, json_get(page, "items")) {
+    json_each(item, json_get(page, "items"))
+    {
         int r = fn(ctx, item, e);
         if (r != 0)
             return r;

@@ -38,7 +38,8 @@ int api_delete(struct api *a, const char *path, struct err *e) MUST_USE; // abse
 int api_pause(struct api *a, int64_t ms, struct err *e) MUST_USE;
 
 // Calls `fn` for each item of a collection, page by page; fn != 0 stops and is returned.
-int api_each(struct api *a, const char *path, int (*fn)(void *ctx, const struct json *item, struct err *e), void *ctx, struct err *e) MUST_USE;
+int api_each(struct api *a, const char *path, int (*fn)(void *ctx, const struct json *item, struct err *e), void *ctx,
+             struct err *e) MUST_USE;
 
 enum applied { APPLIED_CREATED, APPLIED_CONFIGURED, APPLIED_UNCHANGED };
 const char *applied_word(enum applied a); // "created", ...

@@ -26,7 +26,8 @@ static int apply_one(struct api *a, const struct manifest *m, bool dry_run, stru
 
 static bool is_established(const struct json *crd)
 {
-    json_each (c, json_path(crd, "status.conditions")) {
+    json_each(c, json_path(crd, "status.conditions"))
+    {
         const char *type = json_str(json_get(c, "type"));
         const char *status = json_str(json_get(c, "status"));
         if (type != NULL && status != NULL && strcmp(type, "Established") == 0)

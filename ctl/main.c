@@ -19,8 +19,14 @@ struct option_spec {
     size_t member;
 };
 
-#define FLAG(name, letter, member) { name, letter, false, offsetof(struct options, member) }
-#define VALUE(name, letter, member) { name, letter, true, offsetof(struct options, member) }
+#define FLAG(name, letter, member)                            \
+    {                                                         \
+        name, letter, false, offsetof(struct options, member) \
+    }
+#define VALUE(name, letter, member)                          \
+    {                                                        \
+        name, letter, true, offsetof(struct options, member) \
+    }
 
 static const struct option_spec common_options[] = {
     VALUE("kubeconfig", '\0', kubeconfig),
@@ -35,10 +41,10 @@ static const struct option_spec add_options[] = {
 static const struct option_spec list_options[] = { VALUE("output", 'o', output) };
 static const struct option_spec rm_options[] = { FLAG("yes", 'y', yes), FLAG("no-wait", '\0', no_wait) };
 
-#define COMMON_HELP                                                                             \
-    "  --kubeconfig FILE   whose server and credentials to use (default: $KUBECONFIG, else\n"   \
-    "                      ~/.kube/config)\n"                                                   \
-    "  --context NAME      the context in it (default: its current-context)\n"                  \
+#define COMMON_HELP                                                                           \
+    "  --kubeconfig FILE   whose server and credentials to use (default: $KUBECONFIG, else\n" \
+    "                      ~/.kube/config)\n"                                                 \
+    "  --context NAME      the context in it (default: its current-context)\n"                \
     "  -h, --help          this text\n"
 
 #define EXIT_HELP "\nExit status: 0 done; 1 refused or failed; 2 the command line is wrong.\n"
@@ -75,8 +81,7 @@ static const struct command {
       "READY is True while the node's Lease is fresh, else Unknown: nobody but the node knows how it is. LAST-SEEN is how\n"
       "long ago the Lease was renewed, by the server's clock.\n\n"
       "  -o, --output FMT    json or name instead of a table\n" COMMON_HELP EXIT_HELP },
-    { "node", "rm", cmd_node_rm, TAKES_NODE, rm_options, ARRAY_LEN(rm_options), NULL,
-      "delete a node with all its resources",
+    { "node", "rm", cmd_node_rm, TAKES_NODE, rm_options, ARRAY_LEN(rm_options), NULL, "delete a node with all its resources",
       "usage: limpetctl node rm NAME [--yes] [--no-wait]\n\n"
       "Says what will go, asks, and deletes the node's namespace with all that is in it. The machine keeps what it runs\n"
       "until `limpet leave` is run there.\n\n"

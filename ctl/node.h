@@ -17,7 +17,8 @@ enum node_claim {
 };
 
 // Whose the namespace is. owner: the node that it names, "" for none.
-int node_claim(struct api *a, const char *node, const char *ns, enum node_claim *out, char owner[NODE_NAME_MAX + 1], struct err *e) MUST_USE;
+int node_claim(struct api *a, const char *node, const char *ns, enum node_claim *out, char owner[NODE_NAME_MAX + 1],
+               struct err *e) MUST_USE;
 
 // The text of a manifest with @NODE@ and @NAMESPACE@ filled in.
 int node_fill(struct buf *out, const char *text, const char *node, const char *ns, struct err *e) MUST_USE;

@@ -162,8 +162,8 @@ static int request_token(struct api *a, const char *ns, struct buf *token, struc
 // shell hands over as a file: it is in no argument list.
 static void print_join(const struct options *o, const char *ns, const char *ca_hash, const char *token)
 {
-    printf("limpet join --server %s --ca-hash %s --node %s --namespace %s --token-file - <<'EOF'\n%s\nEOF\n", o->server, ca_hash, o->node, ns,
-           token);
+    printf("limpet join --server %s --ca-hash %s --node %s --namespace %s --token-file - <<'EOF'\n%s\nEOF\n", o->server, ca_hash, o->node,
+           ns, token);
 }
 
 static int add(struct api *a, const struct options *o, const char *ns, struct err *e)
@@ -172,8 +172,9 @@ static int add(struct api *a, const struct options *o, const char *ns, struct er
     char ca_hash[72];
 
     // First of all, since nothing should have been made when there is no CA to pin.
-    int r = a->cred.ca_pem == NULL ? err_set(e, E_INVAL, "the kubeconfig names no certificate authority, so the node could not check the server")
-                                   : cred_ca_hash(a->cred.ca_pem, ca_hash, e);
+    int r = a->cred.ca_pem == NULL
+                ? err_set(e, E_INVAL, "the kubeconfig names no certificate authority, so the node could not check the server")
+                : cred_ca_hash(a->cred.ca_pem, ca_hash, e);
     if (r == 0 && o->replace)
         r = revoke_credential(a, ns, e);
     if (r == 0)

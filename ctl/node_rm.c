@@ -109,7 +109,8 @@ static int check_claim(struct api *a, const struct options *o, const char *ns)
     if (claim == NODE_ABSENT)
         err_set(&e, E_NOTFOUND, "there is no node %s: no namespace %s", o->node, ns);
     else
-        err_set(&e, E_CONFLICT, "namespace %s is not that of node %s, but %s%s", ns, o->node, owner[0] != '\0' ? "of node " : "of no node", owner);
+        err_set(&e, E_CONFLICT, "namespace %s is not that of node %s, but %s%s", ns, o->node, owner[0] != '\0' ? "of node " : "of no node",
+                owner);
     return cmd_fail(&e, "limpetctl node list shows the nodes");
 }
 

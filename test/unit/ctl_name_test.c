@@ -23,11 +23,20 @@ static void check_invalid(void)
     static const struct {
         const char *name, *says;
     } cases[] = {
-        { "", "empty part" },         { "a..b", "empty part" },   { ".a", "empty part" },
-        { "a.", "empty part" },       { "Edge", "lower-case" },   { "a_b", "lower-case" },
-        { "a b", "lower-case" },      { "-a", "dash" },           { "a-", "dash" },
-        { "a.-b", "dash" },           { "\xc3\xbc", "lower-case" }, { "a\nb", "lower-case" },
-        { "x;reboot", "lower-case" }, { "../etc", "empty part" },
+        { "", "empty part" },
+        { "a..b", "empty part" },
+        { ".a", "empty part" },
+        { "a.", "empty part" },
+        { "Edge", "lower-case" },
+        { "a_b", "lower-case" },
+        { "a b", "lower-case" },
+        { "-a", "dash" },
+        { "a-", "dash" },
+        { "a.-b", "dash" },
+        { "\xc3\xbc", "lower-case" },
+        { "a\nb", "lower-case" },
+        { "x;reboot", "lower-case" },
+        { "../etc", "empty part" },
     };
     char longer[300];
 
@@ -132,11 +141,11 @@ static void check_urls(void)
 
 static void check_loopback(void)
 {
-    static const char *const here[] = { "https://localhost:6443", "https://LocalHost", "https://127.0.0.1:6443", "https://127.1.2.3",
-                                        "https://[::1]:6443", "https://0.0.0.0:6443", "https://[::]:6443", "https://api.localhost:1",
-                                        "https://127.1" };
-    static const char *const there[] = { "https://192.0.2.1:6443", "https://127.example.org", "https://[2001:db8::1]",
-                                         "https://mylocalhost", "https://localhost.example.org", "https://10.127.0.1" };
+    static const char *const here[] = { "https://localhost:6443", "https://LocalHost",       "https://127.0.0.1:6443",
+                                        "https://127.1.2.3",      "https://[::1]:6443",      "https://0.0.0.0:6443",
+                                        "https://[::]:6443",      "https://api.localhost:1", "https://127.1" };
+    static const char *const there[] = { "https://192.0.2.1:6443", "https://127.example.org",       "https://[2001:db8::1]",
+                                         "https://mylocalhost",    "https://localhost.example.org", "https://10.127.0.1" };
     for (size_t i = 0; i < ARRAY_LEN(here); i++)
         ok(server_url_is_loopback(here[i]), "%s is loopback", here[i]);
     for (size_t i = 0; i < ARRAY_LEN(there); i++)
