@@ -17,7 +17,9 @@
 #include "base/fsio.h"
 #include "base/loop.h"
 
+// Bounds, each refused with E_BUSY when reached: 512 instances (ended ones count until forgotten), 64 commands, 64 checks at once.
 enum { INST_UID_MAX = 64, INST_OWNER_MAX = 400, INST_REV_MAX = 24, RLIMITS_MAX = 10 };
+enum { PORT_INSTANCES_MAX = 512, PORT_RUNS_MAX = 64, PORT_CHECKS_MAX = 64 };
 
 struct rlimit_spec {
     int resource;       // RLIMIT_*
@@ -27,8 +29,9 @@ struct rlimit_spec {
 // What a command runs as. Strings are borrowed for the duration of the call; the port copies what it keeps.
 struct exec_env {
     const char *const *argv;  // NULL-terminated, argv[0] looked up in PATH of `env` (or the default PATH) when it has no slash
-    const char *const *env;   // NULL-terminated "NAME=value", the whole environment; NULL = only PATH. May hold secrets: never logged, never in argv
-    const char *user, *group; // NULL = as the agent
+    const char *const *env;   // NULL-terminated "NAME=value", the whole environment; NULL = only PATH. May hold secrets: never logged, never in argv.
+                              // An instance gets LIMPET_INSTANCE=<uid> besides: by it, what a killed supervisor left is found again
+    const char *user, *group; // names or numbers; NULL = as the agent. A user that is in no password file needs a group, too
     const char *workdir;      // NULL = "/"
     struct rlimit_spec rlimits[RLIMITS_MAX];
     size_t n_rlimits;
@@ -40,7 +43,7 @@ struct inst_spec {
     const char *revision;
     int index;            // which replica
     struct exec_env exec;
-    const char *log_name; // file name below the log directory without ".log"; survives restarts of the instance
+    const char *log_name; // file name below the log directory without ".log"; survives restarts of the instance. NULL = uid
     int64_t log_max;      // bytes a file, 0 = 1 MiB
     int log_files;        // 0 = 2
     int64_t grace_ms;     // between SIGTERM and SIGKILL, 0 = 30 s
@@ -74,23 +77,26 @@ struct inst {
 // A command that runs once, with a deadline and a bounded output (validate, onChange, exec probes).
 struct port_run {
     struct exec_env exec;      // borrowed until done
-    int64_t timeout_ms;        // then SIGKILL to its group and E_TIMEOUT
+    int64_t timeout_ms;        // then SIGKILL to its group and E_TIMEOUT; 0 = 30 s
     size_t output_max;         // bytes of stdout+stderr kept (the tail); the rest is counted
+    struct buf output;         // the caller's, zero or buf_init()ed, to buf_fini() afterwards; filled by the port, its max is set to output_max
     // Result; valid in done():
-    int code, signal;
-    struct buf output;
+    int code, signal;          // exit code, -1 when ended by a signal; 0 when not
     uint64_t output_dropped;
-    void (*done)(struct port_run *r, const struct err *e); // e NULL: it ran and ended (see code); never called after run_cancel
+    // e NULL: it ran and ended (see code); else E_TIMEOUT, or that it could not be executed (sys = errno). Never called after run_cancel.
+    // It ends with its own process: what it left in the background goes on, but its output is no longer read. It dies with the agent.
+    void (*done)(struct port_run *r, const struct err *e);
     void *impl;
 };
 
-// "Does it answer?" without running anything: an HTTP GET (200..399 is yes) or a TCP connect.
+// "Does it answer?" without running anything: an HTTP GET (200..399 is yes) or a TCP connect. A redirect is a yes and is not followed;
+// a kubelet follows it within the same host and judges the target. The strings are borrowed for the duration of the call.
 struct port_check {
     bool http;            // else TCP
     const char *host;     // name or address; names are resolved from /etc/hosts only ("localhost"), else numeric
     int port;
-    const char *path;     // http
-    int64_t timeout_ms;
+    const char *path;     // http; NULL = "/"
+    int64_t timeout_ms;   // 0 = 1 s
     void (*done)(struct port_check *c, const struct err *e); // e NULL: yes
     int status;           // http status seen, 0 = none
     void *impl;
@@ -104,11 +110,13 @@ struct port_ops {
     // After boot of the agent: finds what earlier agents started; changed() is called for each owner from the loop.
     int (*adopt)(struct port *p, struct err *e);
     // Observes: calls fn for each instance of owner (NULL = all), in order of (owner, index, start). fn != 0 stops and is returned.
+    // fn only looks: it starts, stops and forgets nothing.
     int (*each)(struct port *p, const char *owner, int (*fn)(void *ctx, const struct inst *i), void *ctx, struct err *e);
-    // E_INVAL (spec), E_NOMEM, E_NOSPC, E_BUSY (process table full). A program that cannot be executed is not an error here: it is an
+    // E_INVAL, E_TOOBIG (spec), E_NOMEM, E_NOSPC, E_BUSY (process table full, too many instances). A program that cannot be executed is not an error here: it is an
     // INST_EXITED with start_errno.
     int (*start)(struct port *p, const struct inst_spec *s, struct err *e);
-    // SIGTERM, after the grace SIGKILL, whole process group and what it left behind. Unknown uid: success.
+    // SIGTERM to the process group, after grace_ms SIGKILL to the group and to whatever it left behind. grace_ms < 0: that of its spec; 0:
+    // SIGKILL at once. Asked again, an earlier end counts. Unknown uid: success.
     int (*stop)(struct port *p, const char *uid, int64_t grace_ms, struct err *e);
     int (*signal)(struct port *p, const char *uid, int sig, struct err *e); // E_NOTFOUND when not running
     int (*forget)(struct port *p, const char *uid, struct err *e);          // drops an ended instance's record; running: E_BUSY
@@ -116,8 +124,9 @@ struct port_ops {
     void (*run_cancel)(struct port *p, struct port_run *r); // SIGKILL; safe when not running
     int (*check)(struct port *p, struct port_check *c, struct err *e);
     void (*check_cancel)(struct port *p, struct port_check *c);
-    // Appends at most `max` bytes of log_name's log from absolute offset *offset (grows over rotation; older than kept: moved forward), then
-    // moves *offset. *offset < 0: the last -*offset bytes. E_NOTFOUND: no such log.
+    // Appends at most `max` bytes of log_name's log from absolute offset *offset (grows over rotation; older than kept: moved forward; beyond the
+    // end, because the log was removed meanwhile: the oldest kept), then moves *offset. *offset < 0: the last -*offset bytes. E_NOTFOUND: no
+    // such log.
     int (*log_read)(struct port *p, const char *log_name, int64_t *offset, size_t max, struct buf *out, struct err *e);
     int (*log_remove)(struct port *p, const char *log_name, struct err *e); // absent is success
     void (*free)(struct port *p); // leaves every instance running
@@ -152,7 +161,9 @@ struct fake_behaviour {
 };
 void port_fake_behave(struct port *p, const char *owner, const struct fake_behaviour *b); // owner NULL = default for all
 int port_fake_crash(struct port *p, const char *owner, int index, int code); // ends a running one now; number of instances hit
-void port_fake_agent_died(struct port *p, struct port **successor); // the instances outlive: a new port over the same machine state
+// The instances outlive their agent: p is freed, callbacks under way are never made, and *successor is a new port over the same machine on
+// loop `l` (the next agent's; the machine's time goes on meanwhile). E_NOMEM: as before.
+int port_fake_agent_died(struct port *p, struct port **successor, struct loop *l, struct err *e) MUST_USE;
 void port_fake_reboot(struct port *p);                              // everything is gone, as /run is
 
 #endif
