@@ -35,10 +35,13 @@ struct agent {
     struct kube kube;
     struct kind_env env;
     struct loop_hook commit_in, work, commit_out, send;
+    struct timer housekeeping, store_retry;
     char node[254], ns[64], holder[40];
     void (*unauthorized)(void *ctx); // main.c: read the credentials again
+    void (*link_changed)(void *ctx, enum link_state s, const char *why);
     void *ctx;
-    bool standing_by;
+    bool is_holder, clock_was_trusted;
+    char other_holder[64];
     uint64_t commit_failures;
 };
 
@@ -47,10 +50,12 @@ struct agent_conf {
     const char *node, *ns;
     const char *ca_fingerprint;
     void (*unauthorized)(void *ctx);
+    void (*link_changed)(void *ctx, enum link_state s, const char *why); // may be NULL
     void *ctx;
 };
 int agent_new(struct agent **out, const struct agent_seams *seams, const struct agent_conf *c, struct err *e) MUST_USE;
 int agent_start(struct agent *a, struct err *e) MUST_USE; // boot from the cache, then follow the server
 void agent_stop(struct agent *a);    // orderly: cancels, commits, closes the store; workloads stay
+void agent_refresh_facts(struct agent *a); // hands the EdgeNode conditions what is known (agent_facts.c)
 void agent_abandon(struct agent *a); // as kill -9 would (simulator): nothing is flushed
 #endif

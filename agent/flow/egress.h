@@ -30,6 +30,7 @@ int egress_new(struct egress **out, struct loop *l, struct kube *k, struct outbo
                const struct egress_conf *conf, struct err *e) MUST_USE;
 void egress_free(struct egress *g);
 void egress_online(struct egress *g, bool online);
+void egress_wake(struct egress *g); // something was put into the outbox and committed
 bool egress_run(struct egress *g); // hook after the commit: starts what may be sent; true = more at once
 void egress_stats(struct egress *g, struct egress_stats *out);
 #endif

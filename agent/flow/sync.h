@@ -21,10 +21,13 @@ struct sync_conf {
     const char *ca_fingerprint; // part of the cluster identity
     // Hooks upward.
     void (*changed)(void *ctx, const char *key);                       // cache row new or changed
-    void (*gone)(void *ctx, const char *key, const char *uid);         // cache row removed; proven
+    void (*gone)(void *ctx, const char *key, const char *uid);         // proven gone; the cache row is removed in this transaction
+    void (*swept)(void *ctx, const struct kind *k);                    // a complete list of the kind was applied, deletes included
     void (*server_status)(void *ctx, const char *key, const char *uid, const char *status, size_t len);
     void (*link)(void *ctx, enum link_state s, const char *why);       // online = every source is current
     void (*unauthorized)(void *ctx);                                   // 401
+    // The server is the one we know: may specs be taken? false: sync_admit() or sync_refused() will follow (the lease is being read).
+    bool (*admit)(void *ctx);
     void (*too_large)(void *ctx, const struct kind *k, const char *name, const char *why); // an object over the bounds
     void *ctx;
 };
@@ -42,12 +45,18 @@ int sync_new(struct sync **out, struct loop *l, struct kube *k, struct db *db, s
 void sync_free(struct sync *s);
 // Follows every kind of the registry in ns. Names of sources are stable over restarts.
 int sync_start(struct sync *s, struct err *e) MUST_USE;
-void sync_kick(struct sync *s);                 // a link came up, credentials changed, the user asked: try now (spread over 0-2 s unless `now`)
+// A link came up, credentials changed, the user asked: try now, or spread over 0-2 s.
+void sync_kick(struct sync *s, bool now);
+// The commit of a turn failed: what was heard in it is not in the cache. Everything is asked again.
+void sync_store_failed(struct sync *s);
 void sync_resync(struct sync *s, bool accept);  // complete relist of every source; accept: held deletes are allowed now
+void sync_admit(struct sync *s);                    // answers admit()
+void sync_refused(struct sync *s, const struct err *e); // admit() could not be answered: the link is down after all
 void sync_standby(struct sync *s, bool on);     // another agent holds the lease: take no new spec
 void sync_stats(struct sync *s, struct sync_stats *out);
 int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, const char *state, const char *rv, const char *err), void *ctx);
 // What "deleted" is held back and why, for status: "" = nothing.
 const char *sync_held(const struct sync *s);
+const char *sync_why(const struct sync *s); // why the link is as it is
 
 #endif

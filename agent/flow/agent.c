@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flow/agent.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "data/key.h"
+
+enum { HOUSEKEEPING_MS = 60000, STORE_RETRY_MS = 5000, HOLDER_BYTES = 8 };
+
+static struct agent *agent_of(void *ctx)
+{
+    return ctx;
+}
+
+// Hooks of sync.
+
+static void on_changed(void *ctx, const char *key)
+{
+    engine_object_changed(agent_of(ctx)->engine, key);
+}
+
+static void on_gone(void *ctx, const char *key, const char *uid)
+{
+    struct agent *a = ctx;
+    struct err e = ERR_INIT;
+    if (engine_tombstone(a->db, key, uid, &e) < 0)
+        log_error("agent", "no-tombstone key=%s error=\"%s\"", key, e.msg);
+    engine_object_gone(a->engine, key);
+}
+
+static void on_swept(void *ctx, const struct kind *k)
+{
+    engine_swept(agent_of(ctx)->engine, k);
+}
+
+static void on_server_status(void *ctx, const char *key, const char *uid, const char *status, size_t len)
+{
+    engine_server_status(agent_of(ctx)->engine, key, uid, status, len);
+}
+
+static void on_too_large(void *ctx, const struct kind *k, const char *name, const char *why)
+{
+    (void)ctx;
+    log_error("agent", "too-large kind=%s name=%s why=\"%s\"", k->name, name != NULL ? name : "?", why);
+}
+
+static void on_unauthorized(void *ctx)
+{
+    struct agent *a = ctx;
+    if (a->unauthorized != NULL)
+        a->unauthorized(a->ctx);
+}
+
+static void note_clock(struct agent *a);
+
+static void on_link(void *ctx, enum link_state state, const char *why)
+{
+    struct agent *a = ctx;
+    bool online = state == LINK_ONLINE;
+    egress_online(a->egress, online);
+    if (a->lease != NULL) {
+        if (online)
+            lease_start(a->lease);
+        else if (state != LINK_STANDBY)
+            lease_stop(a->lease);
+    }
+    if (online)
+        note_clock(a);
+    if (a->link_changed != NULL)
+        a->link_changed(a->ctx, state, why);
+    agent_refresh_facts(a);
+}
+
+// Specs are taken only by the holder of the lease. Held once, an outage does not ask again: the renewal notices a thief.
+static bool on_admit(void *ctx)
+{
+    struct agent *a = ctx;
+    if (a->lease == NULL || a->is_holder)
+        return true;
+    lease_start(a->lease);
+    return false;
+}
+
+// Hooks of the lease.
+
+static void on_role(void *ctx, bool holder, const char *other)
+{
+    struct agent *a = ctx;
+    a->is_holder = holder;
+    snprintf(a->other_holder, sizeof(a->other_holder), "%s", holder ? "" : other);
+    sync_standby(a->sync, !holder);
+    if (holder)
+        sync_admit(a->sync);
+    agent_refresh_facts(a);
+}
+
+static void on_beat(void *ctx, bool ok, const struct err *e)
+{
+    struct agent *a = ctx;
+    if (ok)
+        return;
+    if (e->cls == E_AUTH)
+        on_unauthorized(a);
+    if (e->cls == E_FORBIDDEN) { // no permission for leases: nothing to stand by for
+        sync_admit(a->sync);
+        return;
+    }
+    sync_refused(a->sync, e);
+    if (e->cls == E_TIMEOUT || e->cls == E_OFFLINE)
+        http_condemn(a->kube.transport);
+}
+
+// The turn.
+
+static void commit_failed(struct agent *a, const struct err *e)
+{
+    a->commit_failures++;
+    log_error("store", "commit-failed class=%s error=\"%s\"", err_word(e->cls), e->msg);
+    if (a->sync != NULL)
+        sync_store_failed(a->sync);
+    if (timer_in(a->seams.loop, &a->store_retry, STORE_RETRY_MS) < 0)
+        log_error("store", "no-retry-timer");
+}
+
+static void commit(struct agent *a)
+{
+    struct err e = ERR_INIT;
+    if (!db_dirty(a->db))
+        return;
+    if (db_commit(a->db, &e) < 0)
+        commit_failed(a, &e);
+    else if (a->egress != NULL)
+        egress_wake(a->egress);
+}
+
+static bool on_commit_in(struct loop_hook *h)
+{
+    commit(container_of(h, struct agent, commit_in));
+    return false;
+}
+
+static bool on_work(struct loop_hook *h)
+{
+    return engine_run(container_of(h, struct agent, work)->engine);
+}
+
+static bool on_commit_out(struct loop_hook *h)
+{
+    commit(container_of(h, struct agent, commit_out));
+    return false;
+}
+
+static bool on_send(struct loop_hook *h)
+{
+    struct agent *a = container_of(h, struct agent, send);
+    return a->egress != NULL && egress_run(a->egress);
+}
+
+// Everything is looked at again: what the failed commit took with it is made anew.
+static int touch(void *ctx, struct object_state *os)
+{
+    engine_touch_state(ctx, os, "store");
+    return 0;
+}
+
+static void on_store_retry(struct timer *t)
+{
+    struct agent *a = container_of(t, struct agent, store_retry);
+    engine_each(a->engine, touch, a->engine);
+}
+
+// Slow things, once a minute.
+
+static void note_clock(struct agent *a)
+{
+    char text[32];
+    struct err e = ERR_INIT;
+    bool trusted = clock_trusted(a->seams.clock);
+    if (trusted && !a->clock_was_trusted) {
+        struct instant now;
+        clock_instant(a->seams.clock, &now);
+        if (outbox_clock_corrected(a->outbox, now.boot_id, now.wall_us - now.boot_ms * 1000, &e) < 0)
+            log_error("agent", "times-not-corrected error=\"%s\"", e.msg);
+    }
+    a->clock_was_trusted = trusted;
+    if (!trusted)
+        return;
+    snprintf(text, sizeof(text), "%" PRId64, clock_wall_us(a->seams.clock));
+    if (db_lazy_meta(a->db, "clock_floor", text, &e) < 0)
+        log_debug("agent", "floor-not-kept error=\"%s\"", e.msg);
+}
+
+static void on_housekeeping(struct timer *t)
+{
+    struct agent *a = container_of(t, struct agent, housekeeping);
+    note_clock(a);
+    agent_refresh_facts(a);
+    if (timer_in(a->seams.loop, t, HOUSEKEEPING_MS) < 0)
+        log_error("agent", "no-housekeeping-timer");
+}
+
+// Start.
+
+static void load_clock_floor(struct agent *a)
+{
+    char text[32];
+    if (db_meta_get(a->db, "clock_floor", text, sizeof(text), NULL) == 0)
+        clock_floor(a->seams.clock, strtoll(text, NULL, 10));
+    a->clock_was_trusted = clock_trusted(a->seams.clock);
+}
+
+static void make_holder(struct agent *a)
+{
+    unsigned char raw[HOLDER_BYTES];
+    a->seams.clock->ops->random(a->seams.clock, raw, sizeof(raw));
+    for (size_t i = 0; i < sizeof(raw); i++)
+        snprintf(a->holder + 2 * i, 3, "%02x", raw[i]);
+}
+
+// The holder id lives in its own file, not in the store: a salvaged store must not make a second agent of us.
+static int load_holder(struct agent *a, struct err *e)
+{
+    char path[512];
+    struct buf b AUTO_BUF = BUF_INIT(64);
+    snprintf(path, sizeof(path), "%s/holder", a->config->state_dir);
+    if (fs_read(a->seams.disk, path, 64, 0, &b, NULL) == 0 && b.len >= 2 * HOLDER_BYTES) {
+        snprintf(a->holder, sizeof(a->holder), "%.16s", buf_str(&b));
+        return 0;
+    }
+    make_holder(a);
+    return fs_write(a->seams.disk, path, a->holder, strlen(a->holder), 0600, 0, e);
+}
+
+static int open_store(struct agent *a, struct err *e)
+{
+    char path[512];
+    struct db_conf dc = { .path = path, .max_bytes = a->config->store_max_bytes };
+    struct outbox_conf oc = { .max_events = a->config->outbox_max_events };
+    snprintf(path, sizeof(path), "%s/limpet.db", a->config->state_dir);
+    int rc = a->seams.disk->ops->mkdirs(a->seams.disk, a->config->state_dir, 0700, 0, e);
+    if (rc == 0)
+        rc = db_open(&a->db, a->seams.disk, a->seams.clock, &dc, e);
+    if (rc == 0)
+        rc = cache_open(&a->cache, a->db, e);
+    if (rc == 0)
+        rc = outbox_open(&a->outbox, a->db, a->seams.clock, &oc, e);
+    return rc < 0 ? err_wrap(e, "store %s", path) : 0;
+}
+
+static int add_kinds(struct agent *a, struct err *e)
+{
+    static const struct kind *const built_in[] = { &kind_edgenode, &kind_edgeconfig, &kind_edgeapp };
+    int rc = registry_new(&a->registry, e);
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(built_in); i++)
+        rc = registry_add(a->registry, built_in[i], e);
+    return rc;
+}
+
+static int make_engine(struct agent *a, struct err *e)
+{
+    struct engine_conf ec = { .requeue_ms = a->config->engine_resync_ms,
+                              .pass_deadline_ms = a->config->engine_pass_deadline_ms,
+                              .max_objects = (size_t)MAX(a->config->engine_max_objects, (int64_t)0) };
+    a->env = (struct kind_env){ .loop = a->seams.loop, .clock = a->seams.clock, .disk = a->seams.disk, .port = a->seams.port, .db = a->db,
+                                .cache = a->cache, .outbox = a->outbox, .config = a->config, .node = a->node, .ns = a->ns };
+    return engine_new(&a->engine, &a->env, a->registry, &ec, e);
+}
+
+static int make_network(struct agent *a, const struct agent_conf *c, struct err *e)
+{
+    struct loop *l = a->seams.loop;
+    struct sync_conf sc = { .config = a->config, .ns = a->ns, .node = a->node, .ca_fingerprint = c->ca_fingerprint, .changed = on_changed,
+                            .gone = on_gone, .swept = on_swept, .server_status = on_server_status, .link = on_link, .admit = on_admit,
+                            .unauthorized = on_unauthorized, .too_large = on_too_large, .ctx = a };
+    struct lease_conf lc = { .ns = a->ns, .node = a->node, .holder = a->holder, .duration_ms = a->config->lease_duration_ms,
+                             .renew_ms = a->config->lease_renew_ms, .role = on_role, .beat = on_beat, .ctx = a };
+    struct egress_conf gc = { .rate_per_s = a->config->outbox_rate, .node = a->node, .ns = a->ns, .unauthorized = on_unauthorized, .ctx = a };
+    a->kube = (struct kube){ .transport = a->seams.transport, .clock = a->seams.clock };
+    int rc = load_holder(a, e);
+    if (rc == 0)
+        rc = egress_new(&a->egress, l, &a->kube, a->outbox, a->cache, a->registry, &gc, e);
+    if (rc == 0)
+        rc = sync_new(&a->sync, l, &a->kube, a->db, a->cache, a->registry, &sc, e);
+    if (rc == 0 && a->config->lease_enabled)
+        rc = lease_new(&a->lease, l, &a->kube, &lc, e);
+    return rc;
+}
+
+int agent_new(struct agent **out, const struct agent_seams *seams, const struct agent_conf *c, struct err *e)
+{
+    struct agent *a = calloc(1, sizeof(*a));
+    if (a == NULL)
+        return err_set(e, E_NOMEM, "agent");
+    a->seams = *seams;
+    a->config = c->config;
+    a->unauthorized = c->unauthorized;
+    a->link_changed = c->link_changed;
+    a->ctx = c->ctx;
+    snprintf(a->node, sizeof(a->node), "%s", c->node != NULL ? c->node : "");
+    snprintf(a->ns, sizeof(a->ns), "%s", c->ns != NULL ? c->ns : "");
+    timer_init(&a->housekeeping, on_housekeeping);
+    timer_init(&a->store_retry, on_store_retry);
+    int rc = open_store(a, e);
+    if (rc == 0)
+        rc = add_kinds(a, e);
+    if (rc == 0)
+        rc = make_engine(a, e);
+    if (rc == 0 && seams->transport != NULL)
+        rc = make_network(a, c, e);
+    if (rc < 0) {
+        agent_stop(a);
+        return rc;
+    }
+    load_clock_floor(a);
+    *out = a;
+    return 0;
+}
+
+int agent_start(struct agent *a, struct err *e)
+{
+    struct loop *l = a->seams.loop;
+    loop_hook_add(l, &a->commit_in, on_commit_in);
+    loop_hook_add(l, &a->work, on_work);
+    loop_hook_add(l, &a->commit_out, on_commit_out);
+    loop_hook_add(l, &a->send, on_send);
+    agent_refresh_facts(a);
+    int rc = a->seams.port->ops->adopt(a->seams.port, e);
+    if (rc == 0)
+        rc = engine_boot(a->engine, e);
+    if (rc == 0 && a->sync != NULL)
+        rc = sync_start(a->sync, e);
+    if (rc == 0)
+        rc = timer_in(l, &a->housekeeping, HOUSEKEEPING_MS) < 0 ? err_set(e, E_NOMEM, "timer") : 0;
+    return rc;
+}
+
+static void tear_down(struct agent *a)
+{
+    timer_cancel(a->seams.loop, &a->housekeeping);
+    timer_cancel(a->seams.loop, &a->store_retry);
+    loop_hook_del(&a->commit_in);
+    loop_hook_del(&a->work);
+    loop_hook_del(&a->commit_out);
+    loop_hook_del(&a->send);
+    lease_free(a->lease);
+    egress_free(a->egress);
+    sync_free(a->sync);
+    engine_free(a->engine);
+    registry_free(a->registry);
+    outbox_close(a->outbox);
+    cache_close(a->cache);
+}
+
+void agent_stop(struct agent *a)
+{
+    if (a == NULL)
+        return;
+    tear_down(a);
+    if (a->db != NULL)
+        db_close(a->db);
+    free(a);
+}
+
+void agent_abandon(struct agent *a)
+{
+    if (a == NULL)
+        return;
+    tear_down(a);
+    if (a->db != NULL)
+        db_abandon(a->db);
+    free(a);
+}

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The link: down -> check (is it the cluster we know?) -> up. Sources run only while it is up.
+#include "flow/sync.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "flow/sync_priv.h"
+
+enum { RECHECK_LOST_MS = 60000, KICK_SPREAD_MS = 2000, SHORT_WATCH_LIMIT = 5, CHECK_TIMEOUT_MS = 10000 };
+
+static const struct kube_type namespaces = { "", "v1", "namespaces" };
+static const char *const link_words[] = { "Offline", "Online", "IdentityLost", "Standby" };
+
+static void report(struct sync *s, enum link_state state, const char *why)
+{
+    if (s->reported_once && s->reported == state)
+        return;
+    s->reported_once = true;
+    s->reported = state;
+    s->stats.link = state;
+    s->stats.since_ms = loop_now(s->loop);
+    log_info("sync", "link state=%s why=\"%s\"", link_words[state], why);
+    s->conf.link(s->conf.ctx, state, why);
+}
+
+bool sync_is_link_error(int cls)
+{
+    return cls == E_OFFLINE || cls == E_TIMEOUT || cls == E_CORRUPT || cls == E_AUTH;
+}
+
+void sync_contact(struct sync *s)
+{
+    s->stats.last_contact_ms = loop_now(s->loop);
+}
+
+enum sync_mode sync_mode_now(const struct sync *s)
+{
+    enum sync_mode m = s->conf.config->sync_mode;
+    if (s->conf.config->server_metaserver)
+        return SYNC_LIST;
+    if (m == SYNC_AUTO)
+        return s->poll_instead ? SYNC_POLL : SYNC_WATCH;
+    return m;
+}
+
+// Doubles from the minimum up to a twentieth of the outage so far (5 s .. cap), full jitter: a node is back within about 5 % of the time it
+// was away, and a fleet is spread.
+static int64_t backoff(struct sync *s, int64_t at_least_ms)
+{
+    const struct config *c = s->conf.config;
+    int64_t outage = loop_now(s->loop) - s->down_since_ms;
+    int64_t cap = MIN(MAX(outage / 20, (int64_t)5000), MAX(c->sync_backoff_cap_ms, (int64_t)1000));
+    int64_t d = MAX(c->sync_backoff_min_ms, (int64_t)1);
+    for (unsigned i = 0; i < s->tries && d < cap; i++)
+        d *= 2;
+    s->tries++;
+    s->backoff_ms = MIN(d, cap);
+    return at_least_ms + clock_rand(s->kube->clock, s->backoff_ms + 1);
+}
+
+static void retry_in(struct sync *s, int64_t ms)
+{
+    if (timer_in(s->loop, &s->retry, ms) < 0)
+        log_error("sync", "no-retry-timer");
+}
+
+static void stop_sources(struct sync *s)
+{
+    list_each(n, &s->sources) source_stop(container_of(n, struct source, link));
+}
+
+void sync_link_down(struct sync *s, const struct err *e)
+{
+    if (s->down_since_ms == 0)
+        s->down_since_ms = loop_now(s->loop);
+    s->phase = PHASE_DOWN;
+    s->awaits_admission = false;
+    kube_call_cancel(&s->check);
+    kube_call_cancel(&s->verify);
+    s->verifying = false;
+    stop_sources(s);
+    if (e->cls == E_TIMEOUT)
+        http_condemn(s->kube->transport);
+    if (e->cls == E_AUTH && s->conf.unauthorized != NULL)
+        s->conf.unauthorized(s->conf.ctx);
+    snprintf(s->why, sizeof(s->why), "%s", e->msg);
+    int64_t d = backoff(s, e->retry_after_ms);
+    log_debug("sync", "down retry_ms=%lld error=\"%s\"", (long long)d, e->msg);
+    if (!s->lost)
+        report(s, LINK_OFFLINE, s->why);
+    retry_in(s, d);
+}
+
+void sync_identity_lost(struct sync *s, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(s->why, sizeof(s->why), fmt, ap);
+    va_end(ap);
+    s->lost = true;
+    s->phase = PHASE_DOWN;
+    kube_call_cancel(&s->verify);
+    s->verifying = false;
+    stop_sources(s);
+    list_each(n, &s->sources)
+    {
+        struct source *src = container_of(n, struct source, link);
+        guard_drop(src);
+        src->rv[0] = '\0'; // what was said meanwhile is not believed: list when the identity is back
+    }
+    log_warn("sync", "identity-lost why=\"%s\" remedy=\"everything is kept; join again or run limpet leave\"", s->why);
+    report(s, LINK_IDENTITY_LOST, s->why);
+    retry_in(s, RECHECK_LOST_MS + clock_rand(s->kube->clock, RECHECK_LOST_MS / 10));
+}
+
+// A source that fails alone (its CRD is missing, 403) does not keep the others, or the outbox, waiting.
+static bool settled(const struct source *src)
+{
+    return src->current || src->state == SRC_BACKOFF;
+}
+
+void sync_settled(struct sync *s)
+{
+    if (s->phase != PHASE_UP)
+        return;
+    list_each(n, &s->sources) if (!settled(container_of(n, struct source, link))) return;
+    s->tries = 0;
+    s->backoff_ms = 0;
+    s->down_since_ms = 0;
+    s->accept = false;
+    report(s, LINK_ONLINE, "every source is current");
+}
+
+// The check: 0 = uid of kube-system, 1 = uid and phase of our own namespace, 2 = did the resourceVersion go backwards?
+
+static void check_next(struct sync *s);
+
+static void go_up(struct sync *s)
+{
+    s->phase = PHASE_UP;
+    s->lost = false;
+    list_each(n, &s->sources) source_start(container_of(n, struct source, link));
+}
+
+// E_NOTFOUND: first contact, it is remembered now.
+static int same_as_known(struct sync *s, const char *meta, const char *value, struct err *e)
+{
+    char known[128];
+    int rc = db_meta_get(s->db, meta, known, sizeof(known), e);
+    if (rc == 0)
+        return strcmp(known, value) == 0 ? 0 : E_CONFLICT;
+    if (rc == E_NOTFOUND)
+        rc = db_meta_set(s->db, meta, value, e);
+    return rc;
+}
+
+static bool namespace_terminating(const struct object_view *v, const char *json, size_t len)
+{
+    char phase[32] = "";
+    struct span sp;
+    if (object_member(json, len, "status", "phase", &sp))
+        (void)span_string(sp, phase, sizeof(phase));
+    return v->deleting || strcmp(phase, "Terminating") == 0;
+}
+
+static void check_kube_system(struct sync *s, const struct err *e)
+{
+    struct object_view v;
+    struct err pe = ERR_INIT;
+    if (e != NULL && e->cls != E_FORBIDDEN && e->cls != E_NOTFOUND) {
+        sync_link_down(s, e);
+        return;
+    }
+    // Without permission the CA alone speaks for the cluster.
+    if (e == NULL && object_scan(&v, buf_str(&s->check.answer), s->check.answer.len, &pe) < 0) {
+        sync_link_down(s, &pe);
+        return;
+    }
+    int rc = e == NULL ? same_as_known(s, "cluster_uid", v.uid, &pe) : 0;
+    if (rc == E_CONFLICT)
+        sync_identity_lost(s, "another cluster answers at this address (kube-system has uid %s)", v.uid);
+    else if (rc < 0)
+        sync_link_down(s, &pe);
+    else
+        check_next(s);
+}
+
+static void check_namespace(struct sync *s, const struct err *e)
+{
+    struct object_view v;
+    struct err pe = ERR_INIT;
+    if (e != NULL && (e->cls == E_FORBIDDEN || e->cls == E_NOTFOUND)) {
+        sync_identity_lost(s, "own namespace %s: %s", s->ns, e->msg);
+        return;
+    }
+    if (e != NULL || object_scan(&v, buf_str(&s->check.answer), s->check.answer.len, &pe) < 0) {
+        sync_link_down(s, e != NULL ? e : &pe);
+        return;
+    }
+    if (namespace_terminating(&v, buf_str(&s->check.answer), s->check.answer.len)) {
+        sync_identity_lost(s, "own namespace %s is being deleted", s->ns);
+        return;
+    }
+    int rc = same_as_known(s, "namespace_uid", v.uid, &pe);
+    if (rc == E_CONFLICT)
+        sync_identity_lost(s, "own namespace %s was deleted and made again", s->ns);
+    else if (rc < 0)
+        sync_link_down(s, &pe);
+    else
+        check_next(s);
+}
+
+static const char *newest_rv(struct sync *s)
+{
+    const char *best = "";
+    list_each(n, &s->sources)
+    {
+        const struct source *src = container_of(n, struct source, link);
+        bool ordered = false;
+        if (src->rv[0] != '\0' && (best[0] == '\0' || (rv_compare(src->rv, best, &ordered) > 0 && ordered)))
+            best = src->rv;
+    }
+    return best;
+}
+
+static void check_rv(struct sync *s, const struct err *e)
+{
+    struct span sp;
+    char got[OBJ_RV_MAX] = "";
+    const char *have = newest_rv(s);
+    bool ordered = false;
+    if (e != NULL && sync_is_link_error(e->cls)) {
+        sync_link_down(s, e);
+        return;
+    }
+    if (e == NULL && object_member(buf_str(&s->check.answer), s->check.answer.len, "metadata", "resourceVersion", &sp) &&
+        span_string(sp, got, sizeof(got)) && rv_compare(got, have, &ordered) < 0 && ordered)
+        guard_restored(s, have, got);
+    check_next(s);
+}
+
+static void on_check(struct kube_call *c, struct err *e)
+{
+    struct sync *s = container_of(c, struct sync, check);
+    if (e == NULL || !sync_is_link_error(e->cls))
+        sync_contact(s);
+    switch (s->check_step) {
+    case 0:
+        check_kube_system(s, e);
+        break;
+    case 1:
+        check_namespace(s, e);
+        break;
+    default:
+        check_rv(s, e);
+        break;
+    }
+}
+
+static int start_check(struct sync *s, struct err *e)
+{
+    static const struct kube_list_opts one = { .limit = 1 };
+    s->check.on_done = on_check;
+    s->check.http.total_timeout_ms = CHECK_TIMEOUT_MS;
+    switch (s->check_step) {
+    case 0:
+        return kube_get(&s->check, &namespaces, NULL, "kube-system", e);
+    case 1:
+        return kube_get(&s->check, &namespaces, NULL, s->ns, e);
+    default:
+        return kube_list(&s->check, &container_of(s->sources.next, struct source, link)->kind->type, s->ns, &one, e);
+    }
+}
+
+static bool step_is_needed(const struct sync *s, int step)
+{
+    if (s->conf.config->server_metaserver)
+        return false; // a cache that answers 200 with wrong data proves nothing; its deletes are confirmed one by one
+    return step < 2 || (!list_empty(&s->sources) && newest_rv((struct sync *)s)[0] != '\0');
+}
+
+static void check_next(struct sync *s)
+{
+    struct err e = ERR_INIT;
+    do
+        s->check_step++;
+    while (s->check_step <= 2 && !step_is_needed(s, s->check_step));
+    if (s->check_step > 2 && (s->conf.admit == NULL || s->conf.admit(s->conf.ctx)))
+        go_up(s);
+    else if (s->check_step > 2)
+        s->awaits_admission = true;
+    else if (start_check(s, &e) < 0)
+        sync_link_down(s, &e);
+}
+
+void sync_admit(struct sync *s)
+{
+    if (!s->awaits_admission)
+        return;
+    s->awaits_admission = false;
+    if (s->phase == PHASE_CHECK)
+        go_up(s);
+}
+
+void sync_refused(struct sync *s, const struct err *e)
+{
+    if (s->awaits_admission)
+        sync_link_down(s, e);
+}
+
+static void try_now(struct sync *s)
+{
+    timer_cancel(s->loop, &s->retry);
+    if (s->standby || s->phase != PHASE_DOWN)
+        return;
+    s->phase = PHASE_CHECK;
+    s->check_step = -1;
+    check_next(s);
+}
+
+static void on_retry(struct timer *t)
+{
+    try_now(container_of(t, struct sync, retry));
+}
+
+void sync_kick(struct sync *s, bool now)
+{
+    if (s->phase != PHASE_DOWN || s->standby)
+        return;
+    s->tries = 0;
+    if (now)
+        try_now(s);
+    else
+        retry_in(s, clock_rand(s->kube->clock, KICK_SPREAD_MS));
+}
+
+static int add_kind(void *ctx, const struct kind *k)
+{
+    struct sync *s = ctx;
+    struct err e = ERR_INIT;
+    int rc = source_add(s, k, &e);
+    if (rc < 0)
+        log_error("sync", "no-source kind=%s error=\"%s\"", k->name, e.msg);
+    return rc;
+}
+
+int sync_start(struct sync *s, struct err *e)
+{
+    if (registry_each(s->registry, add_kind, s) < 0)
+        return err_set(e, E_NOMEM, "sources");
+    s->down_since_ms = loop_now(s->loop);
+    report(s, LINK_OFFLINE, "starting");
+    try_now(s);
+    return 0;
+}
+
+void sync_resync(struct sync *s, bool accept)
+{
+    if (accept) {
+        s->accept = true;
+        s->hold_until_ms = 0;
+        s->held[0] = '\0';
+        if (s->lost) { // the owner says so: what answers now is our cluster and namespace
+            struct err e = ERR_INIT;
+            if (db_meta_set(s->db, "cluster_uid", NULL, &e) < 0 || db_meta_set(s->db, "namespace_uid", NULL, &e) < 0)
+                log_error("sync", "identity-not-accepted error=\"%s\"", e.msg);
+        }
+    }
+    list_each(n, &s->sources)
+    {
+        struct source *src = container_of(n, struct source, link);
+        if (s->phase == PHASE_UP)
+            source_relist(src);
+        else
+            src->rv[0] = '\0';
+    }
+    if (s->phase == PHASE_DOWN)
+        sync_kick(s, true);
+}
+
+void sync_standby(struct sync *s, bool on)
+{
+    if (s->standby == on)
+        return;
+    s->standby = on;
+    if (!on) {
+        s->phase = PHASE_DOWN;
+        report(s, LINK_OFFLINE, "the lease is ours again");
+        sync_kick(s, true);
+        return;
+    }
+    s->phase = PHASE_DOWN;
+    s->awaits_admission = false;
+    timer_cancel(s->loop, &s->retry);
+    kube_call_cancel(&s->check);
+    kube_call_cancel(&s->verify);
+    s->verifying = false;
+    stop_sources(s);
+    report(s, LINK_STANDBY, "another agent holds the lease of this node");
+}
+
+void sync_store_failed(struct sync *s)
+{
+    struct err e = ERR_INIT;
+    list_each(n, &s->sources) container_of(n, struct source, link)->rv[0] = '\0';
+    err_set(&e, E_NOSPC, "what the server said could not be stored; it is asked again");
+    if (s->phase == PHASE_UP)
+        sync_link_down(s, &e);
+}
+
+// Watches that break young make auto mode poll: each costs a reconnect, a poll costs a line.
+void sync_watch_ended(struct sync *s, int64_t lived_ms)
+{
+    if (lived_ms >= 60000)
+        s->short_watches = 0;
+    else if (++s->short_watches >= SHORT_WATCH_LIMIT && !s->poll_instead) {
+        s->poll_instead = true;
+        log_info("sync", "poll-instead why=\"watches keep breaking\"");
+    }
+}
+
+void sync_stats(struct sync *s, struct sync_stats *out)
+{
+    *out = s->stats;
+    out->backoff_ms = s->backoff_ms;
+    list_each(n, &s->sources)
+    {
+        out->sources++;
+        out->current += container_of(n, struct source, link)->current ? 1 : 0;
+    }
+}
+
+int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, const char *state, const char *rv, const char *err), void *ctx)
+{
+    list_each(n, &s->sources)
+    {
+        const struct source *src = container_of(n, struct source, link);
+        int rc = fn(ctx, src->name, src->current ? "Current" : source_state_words[src->state], src->rv, src->last.msg);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+const char *sync_held(const struct sync *s)
+{
+    return s->held;
+}
+
+const char *sync_why(const struct sync *s)
+{
+    return s->why;
+}
+
+int sync_new(struct sync **out, struct loop *l, struct kube *k, struct db *db, struct cache *c, struct registry *r, const struct sync_conf *conf,
+             struct err *e)
+{
+    struct sync *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return err_set(e, E_NOMEM, "sync");
+    s->loop = l;
+    s->kube = k;
+    s->db = db;
+    s->cache = c;
+    s->registry = r;
+    s->conf = *conf;
+    snprintf(s->ns, sizeof(s->ns), "%s", conf->ns);
+    snprintf(s->node, sizeof(s->node), "%s", conf->node);
+    list_init(&s->sources);
+    timer_init(&s->retry, on_retry);
+    kube_call_init(&s->check, k);
+    guard_init(s);
+    *out = s;
+    return 0;
+}
+
+void sync_free(struct sync *s)
+{
+    if (s == NULL)
+        return;
+    timer_cancel(s->loop, &s->retry);
+    kube_call_fini(&s->check);
+    guard_fini(s);
+    list_each_safe(n, tmp, &s->sources) source_free(container_of(n, struct source, link));
+    free(s);
+}

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What counts as deleted. Every removal from the cache passes here; DESIGN.md has the rules in words.
+//
+// A delete is pending until it may be applied: at once when it is one of few, after a GET of the own namespace when the kind would
+// become empty or lose more than half within ten seconds, after a GET of the object itself (404) when the server is a MetaServer, after
+// the hold when a restored database is suspected.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "data/key.h"
+#include "flow/sync_priv.h"
+
+enum { WINDOW_MS = 10000, VERIFY_TIMEOUT_MS = 10000 };
+
+static const struct kube_type namespaces = { "", "v1", "namespaces" };
+
+struct pending {
+    struct table_node node;
+    bool keep; // MetaServer: a GET found it
+    char key[];
+};
+
+static struct pending *pending_of(struct table_node *n)
+{
+    return container_of(n, struct pending, node);
+}
+
+static void pending_free(struct source *src, struct pending *p)
+{
+    table_del(&src->pending, &p->node);
+    free(p);
+}
+
+void guard_drop(struct source *src)
+{
+    table_each_safe(n, &src->pending) pending_free(src, pending_of(n));
+    src->unswept = false;
+}
+
+void guard_exists(struct source *src, const char *key)
+{
+    struct table_node *n = table_get(&src->pending, key);
+    if (n != NULL)
+        pending_free(src, pending_of(n));
+}
+
+static int add_pending(struct source *src, const char *key, struct err *e)
+{
+    size_t n = strlen(key) + 1;
+    if (table_get(&src->pending, key) != NULL)
+        return 0;
+    struct pending *p = calloc(1, sizeof(*p) + n);
+    if (p == NULL)
+        return err_set(e, E_NOMEM, "pending delete of %s", key);
+    memcpy(p->key, key, n);
+    p->node.key = p->key;
+    int rc = table_put(&src->pending, &p->node, e);
+    if (rc < 0)
+        free(p);
+    return rc;
+}
+
+// Proven: the row goes and the tombstone comes in one transaction.
+static int apply_one(struct source *src, const char *key, struct err *e)
+{
+    struct sync *s = src->sync;
+    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
+    int rc = cache_rv(s->cache, key, rv, uid, e);
+    if (rc == E_NOTFOUND)
+        return 0;
+    if (rc == 0)
+        rc = cache_delete(s->cache, key, e);
+    if (rc == 0) {
+        log_info("sync", "deleted key=%s", key);
+        s->conf.gone(s->conf.ctx, key, uid);
+    }
+    return rc;
+}
+
+static void apply_all(struct source *src)
+{
+    struct err e = ERR_INIT;
+    table_each_safe(n, &src->pending)
+    {
+        struct pending *p = pending_of(n);
+        if (apply_one(src, p->key, &e) < 0) {
+            sync_store_failed(src->sync);
+            return;
+        }
+        pending_free(src, p);
+    }
+}
+
+static bool is_settled(const struct source *src)
+{
+    return table_count(&src->pending) == 0;
+}
+
+// The last pending delete of a source was decided.
+static void settle(struct source *src)
+{
+    if (!is_settled(src))
+        return;
+    source_settle_rv(src);
+    if (src->unswept) {
+        src->unswept = false;
+        src->sync->conf.swept(src->sync->conf.ctx, src->kind);
+    }
+    if (src->state != SRC_LIST && src->state != SRC_BACKOFF && src->state != SRC_IDLE)
+        src->current = true;
+    sync_settled(src->sync);
+}
+
+// How much is being lost?
+
+static int64_t objects_of(struct source *src)
+{
+    int64_t n = 0;
+    return cache_count(src->sync->cache, src->name, &n, NULL) == 0 ? n : 0;
+}
+
+static void open_window(struct source *src)
+{
+    int64_t now = loop_now(src->sync->loop);
+    if (src->window_total > 0 && now - src->window_ms < WINDOW_MS)
+        return;
+    src->window_ms = now;
+    src->window_total = MAX(objects_of(src), (int64_t)1);
+    src->window_deletes = 0;
+}
+
+static bool loses_much(struct source *src, int64_t deletes)
+{
+    open_window(src);
+    src->window_deletes += deletes;
+    return src->window_deletes * 2 > src->window_total;
+}
+
+// Verification.
+
+static void verify_next(struct sync *s);
+
+static struct source *first_unsettled(struct sync *s)
+{
+    list_each(n, &s->sources)
+    {
+        struct source *src = container_of(n, struct source, link);
+        if (!is_settled(src))
+            return src;
+    }
+    return NULL;
+}
+
+static void decide_by_namespace(struct sync *s, const struct err *e)
+{
+    struct object_view v;
+    struct err pe = ERR_INIT;
+    struct span sp;
+    char phase[32] = "", known[OBJ_UID_MAX] = "";
+    const char *json = buf_str(&s->verify.answer);
+    size_t len = s->verify.answer.len;
+    if (e != NULL && (e->cls == E_AUTH || e->cls == E_FORBIDDEN || e->cls == E_NOTFOUND)) {
+        sync_identity_lost(s, "objects vanished and the own namespace %s cannot be seen: %s", s->ns, e->msg);
+        return;
+    }
+    if (e != NULL || object_scan(&v, json, len, &pe) < 0) {
+        sync_link_down(s, e != NULL ? e : &pe);
+        return;
+    }
+    if (object_member(json, len, "status", "phase", &sp))
+        (void)span_string(sp, phase, sizeof(phase));
+    if (v.deleting || strcmp(phase, "Terminating") == 0) {
+        sync_identity_lost(s, "objects vanished because the own namespace %s is being deleted", s->ns);
+        return;
+    }
+    if (db_meta_get(s->db, "namespace_uid", known, sizeof(known), NULL) == 0 && strcmp(known, v.uid) != 0) {
+        sync_identity_lost(s, "own namespace %s was deleted and made again", s->ns);
+        return;
+    }
+    list_each(n, &s->sources)
+    {
+        struct source *src = container_of(n, struct source, link);
+        if (is_settled(src))
+            continue;
+        apply_all(src);
+        if (s->phase != PHASE_UP)
+            return;
+        settle(src);
+    }
+}
+
+static struct pending *next_to_confirm(struct source *src)
+{
+    table_each_safe(n, &src->pending) if (!pending_of(n)->keep) return pending_of(n);
+    return NULL;
+}
+
+static void keep_unconfirmed(struct source *src)
+{
+    table_each_safe(n, &src->pending) pending_free(src, pending_of(n));
+    settle(src);
+}
+
+// MetaServer: one GET an object; 404 while the link is up is the only proof, anything else keeps it until the next list.
+static void decide_by_object(struct sync *s, const struct err *e)
+{
+    struct source *src = s->confirming;
+    struct err se = ERR_INIT;
+    struct table_node *n = src != NULL ? table_get(&src->pending, s->confirm_key) : NULL;
+    if (n == NULL) {
+        verify_next(s);
+        return;
+    }
+    if (e != NULL && sync_is_link_error(e->cls)) {
+        sync_link_down(s, e);
+        return;
+    }
+    if (e != NULL && e->cls == E_NOTFOUND) {
+        if (apply_one(src, s->confirm_key, &se) < 0) {
+            sync_store_failed(s);
+            return;
+        }
+        pending_free(src, pending_of(n));
+    } else {
+        pending_of(n)->keep = true;
+        log_info("sync", "kept key=%s why=\"absent from the list of a cache that still returns it\"", s->confirm_key);
+    }
+    if (next_to_confirm(src) == NULL)
+        keep_unconfirmed(src);
+    verify_next(s);
+}
+
+static void on_verify(struct kube_call *c, struct err *e)
+{
+    struct sync *s = container_of(c, struct sync, verify);
+    s->verifying = false;
+    if (s->phase != PHASE_UP)
+        return;
+    if (s->conf.config->server_metaserver)
+        decide_by_object(s, e);
+    else
+        decide_by_namespace(s, e);
+}
+
+static int start_verify(struct sync *s, struct source *src, struct err *e)
+{
+    s->verify.on_done = on_verify;
+    s->verify.http.total_timeout_ms = VERIFY_TIMEOUT_MS;
+    if (!s->conf.config->server_metaserver)
+        return kube_get(&s->verify, &namespaces, NULL, s->ns, e);
+    struct pending *p = next_to_confirm(src);
+    struct key_parts parts;
+    if (p == NULL)
+        return 0;
+    s->confirming = src;
+    snprintf(s->confirm_key, sizeof(s->confirm_key), "%s", p->key);
+    int rc = key_split(p->key, &parts, e);
+    return rc < 0 ? rc : kube_get(&s->verify, &src->kind->type, parts.ns, parts.name, e);
+}
+
+static void verify_next(struct sync *s)
+{
+    struct err e = ERR_INIT;
+    struct source *src = first_unsettled(s);
+    if (src == NULL || s->verifying)
+        return;
+    s->verifying = true;
+    if (start_verify(s, src, &e) < 0) {
+        s->verifying = false;
+        sync_link_down(s, &e);
+    }
+}
+
+// The hold after a restored database.
+
+void guard_restored(struct sync *s, const char *have, const char *got)
+{
+    int64_t hold = s->conf.config->guard_restore_hold_ms;
+    s->stats.holds++;
+    s->hold_until_ms = loop_now(s->loop) + MAX(hold, (int64_t)1);
+    snprintf(s->held, sizeof(s->held), "the server's resourceVersion went back from %s to %s (a restored database?)", have, got);
+    log_warn("sync", "restored have=%s got=%s hold_ms=%lld", have, got, (long long)hold);
+    list_each(n, &s->sources)
+    {
+        struct source *src = container_of(n, struct source, link);
+        if (src->state == SRC_IDLE)
+            src->rv[0] = '\0'; // those that run notice by their own bookmarks
+    }
+}
+
+static bool on_hold(struct sync *s)
+{
+    if (s->hold_until_ms == 0 || s->accept)
+        return false;
+    if (loop_now(s->loop) < s->hold_until_ms)
+        return true;
+    s->hold_until_ms = 0;
+    s->held[0] = '\0';
+    return false;
+}
+
+// Held back: the rows stay, and a list comes again when the hold is over.
+static void hold_back(struct source *src, size_t n)
+{
+    struct sync *s = src->sync;
+    log_warn("sync", "deletes-held source=%s objects=%zu why=\"%s\" remedy=\"limpet resync --accept\"", src->name, n, s->held);
+    guard_drop(src);
+    src->held = true;
+    if (timer_set(s->loop, &s->hold_end, s->hold_until_ms) < 0)
+        log_error("sync", "no-hold-timer");
+}
+
+static void on_hold_end(struct timer *t)
+{
+    struct sync *s = container_of(t, struct sync, hold_end);
+    (void)on_hold(s);
+    list_each(n, &s->sources)
+    {
+        struct source *src = container_of(n, struct source, link);
+        if (!src->held)
+            continue;
+        src->held = false;
+        if (s->phase == PHASE_UP)
+            source_relist(src);
+        else
+            src->rv[0] = '\0';
+    }
+}
+
+// Entrances.
+
+static int act(struct source *src, int64_t deletes, struct err *e)
+{
+    struct sync *s = src->sync;
+    if (on_hold(s)) {
+        hold_back(src, (size_t)deletes);
+        return 0;
+    }
+    if (s->conf.config->server_metaserver || loses_much(src, deletes) || s->verifying) {
+        verify_next(s);
+        return 0;
+    }
+    table_each_safe(n, &src->pending)
+    {
+        int rc = apply_one(src, pending_of(n)->key, e);
+        if (rc < 0)
+            return rc;
+        pending_free(src, pending_of(n));
+    }
+    return 0;
+}
+
+int guard_deleted(struct source *src, const char *key, struct err *e)
+{
+    int rc = add_pending(src, key, e);
+    return rc < 0 ? rc : act(src, 1, e);
+}
+
+struct sweep_ctx {
+    struct source *src;
+    struct err *e;
+};
+
+static int collect(void *ctx, const char *key)
+{
+    struct sweep_ctx *c = ctx;
+    return add_pending(c->src, key, c->e);
+}
+
+int guard_sweep(struct source *src, struct err *e)
+{
+    struct sweep_ctx c = { src, e };
+    struct sync *s = src->sync;
+    int rc = cache_unmarked(s->cache, src->name, collect, &c, e);
+    if (rc < 0)
+        return rc;
+    size_t n = table_count(&src->pending);
+    src->unswept = true;
+    if (n > 0)
+        rc = act(src, (int64_t)n, e);
+    if (rc < 0)
+        return rc;
+    if (src->held)
+        src->unswept = false;
+    if (is_settled(src) && src->unswept) {
+        src->unswept = false;
+        s->conf.swept(s->conf.ctx, src->kind);
+    }
+    return 0;
+}
+
+void guard_init(struct sync *s)
+{
+    kube_call_init(&s->verify, s->kube);
+    timer_init(&s->hold_end, on_hold_end);
+}
+
+void guard_fini(struct sync *s)
+{
+    kube_call_fini(&s->verify);
+    timer_cancel(s->loop, &s->hold_end);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// sync_priv — what the three files of sync share: sync.c (the link), sync_source.c (one source), sync_guard.c (what counts as
+// deleted). Not for anybody else.
+#ifndef FLOW_SYNC_PRIV_H
+#define FLOW_SYNC_PRIV_H
+
+#include "base/table.h"
+#include "data/object.h"
+#include "flow/sync.h"
+
+enum source_state {
+    SRC_IDLE,    // the link is not up
+    SRC_LIST,    // first list or relist under way
+    SRC_FOLLOW,  // a watch or delta poll is open
+    SRC_PAUSE,   // poll and list mode: until the next turn
+    SRC_BACKOFF, // this source alone failed (403, CRD missing, 429, 5xx)
+};
+
+enum how { HOW_STREAM, HOW_PAGES, HOW_WATCH, HOW_POLL };
+
+struct source {
+    struct list link;
+    struct sync *sync;
+    const struct kind *kind;
+    char name[SOURCE_MAX];
+    char meta[SOURCE_MAX]; // store name of the resourceVersion
+    enum source_state state;
+    enum how how;
+    char rv[OBJ_RV_MAX]; // "" = none: the next contact lists
+    int64_t opened_ms;   // when the stream under way was asked for
+    int64_t rv_at_ms;    // when the server last confirmed it
+    struct kube_call call;
+    struct timer timer;
+    struct line_splitter lines;
+    struct list_splitter items;
+    char *continue_token;
+    bool marking;      // between mark_begin and the end of a complete list
+    bool current;      // equals the server as of the last contact
+    bool expired_once; // 410 answered by a relist that was 410 again: back off
+    bool no_stream;    // the server cannot stream the first list
+    size_t seen;       // items of the list under way
+    unsigned failures; // own backoff
+    struct err last;   // why it is not current
+    // Deletes that wait for proof (sync_guard.c).
+    struct table pending;
+    int64_t window_ms, window_total, window_deletes;
+    bool held;    // deletes of the last list are held back: it is listed again after the hold
+    bool unswept; // a complete list was applied except for what is pending
+};
+
+enum link_phase { PHASE_DOWN, PHASE_CHECK, PHASE_UP };
+
+struct sync {
+    struct loop *loop;
+    struct kube *kube;
+    struct db *db;
+    struct cache *cache;
+    struct registry *registry;
+    struct sync_conf conf;
+    char ns[64], node[OBJ_NAME_MAX], ca[80];
+    struct list sources;
+    // The link.
+    enum link_phase phase;
+    enum link_state reported;
+    bool reported_once, standby, lost;
+    char why[ERR_MSG_MAX];
+    struct timer retry;
+    struct kube_call check;
+    int check_step;
+    bool awaits_admission;
+    int64_t down_since_ms, backoff_ms;
+    unsigned tries, short_watches;
+    bool poll_instead; // auto mode: watches keep breaking
+    // The guard.
+    struct kube_call verify;
+    bool verifying;
+    struct source *confirming;   // MetaServer: whose key is being confirmed
+    char confirm_key[KEY_MAX];
+    struct timer hold_end;
+    int64_t hold_until_ms; // deletes wait: a database was restored; 0 = no
+    bool accept;           // limpet resync --accept: the next sweep may delete
+    char held[256];
+    struct sync_stats stats;
+};
+
+// sync.c
+void sync_link_down(struct sync *s, const struct err *e);   // the server cannot be reached: every source stops, the link backs off
+void sync_identity_lost(struct sync *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void sync_settled(struct sync *s);                          // a source became current or failed alone: is the link online?
+enum sync_mode sync_mode_now(const struct sync *s);
+void sync_contact(struct sync *s);                          // the server answered
+bool sync_is_link_error(int cls);
+void sync_watch_ended(struct sync *s, int64_t lived_ms);
+
+// sync_source.c
+int source_add(struct sync *s, const struct kind *k, struct err *e) MUST_USE;
+void source_free(struct source *src);
+void source_start(struct source *src);  // the link is up: list, or go on from the resourceVersion
+void source_stop(struct source *src);   // the link is down: nothing is lost, nothing current
+void source_relist(struct source *src); // forget the resourceVersion and list
+void source_settle_rv(struct source *src);
+extern const char *const source_state_words[];
+
+// sync_guard.c
+void guard_init(struct sync *s);
+void guard_fini(struct sync *s);
+int guard_deleted(struct source *src, const char *key, struct err *e) MUST_USE; // a DELETED event
+void guard_exists(struct source *src, const char *key);                // it is there after all
+int guard_sweep(struct source *src, struct err *e) MUST_USE;            // the list is complete: what was not in it?
+void guard_drop(struct source *src);                                   // forget pending deletes; the caller relists
+void guard_restored(struct sync *s, const char *have, const char *got); // the resourceVersion went backwards
+
+#endif
