@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
+
 enum { PATH_TEXT_MAX = 200, PATH_DEPTH_MAX = 12, COMMAND_MAX = 64 };
 
 struct field field_root(struct decode *d, const struct json *j, const char *name)
@@ -145,36 +147,29 @@ int field_choice(const struct field *obj, const char *name, const char *const *w
     return dflt;
 }
 
-bool quantity_parse(const char *s, int64_t *bytes)
+// The schema's pattern: a whole number, not all that Kubernetes calls a quantity.
+static bool is_byte_quantity(const char *s)
 {
-    static const struct {
-        const char *suffix;
-        int64_t factor;
-    } units[] = { { "", 1 },           { "k", 1000 },       { "M", 1000000 },   { "G", 1000000000 },
-                  { "Ki", 1LL << 10 }, { "Mi", 1LL << 20 }, { "Gi", 1LL << 30 } };
-    int64_t v = 0;
+    static const char *const units[] = { "", "k", "Ki", "M", "Mi", "G", "Gi" };
+    const char *unit = s + strspn(s, "0123456789");
     if (s[0] < '1' || s[0] > '9')
         return false;
-    for (; *s >= '0' && *s <= '9'; s++)
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s - '0', &v))
-            return false;
     for (size_t i = 0; i < ARRAY_LEN(units); i++)
-        if (strcmp(units[i].suffix, s) == 0)
-            return !__builtin_mul_overflow(v, units[i].factor, bytes);
+        if (strcmp(units[i], unit) == 0)
+            return true;
     return false;
 }
 
 int64_t field_quantity(const struct field *obj, const char *name, int64_t min, int64_t max, int64_t dflt)
 {
-    static const struct text_rule any = { 1, 12, NULL, NULL };
-    int64_t v;
+    static const struct text_rule rule = { 1, 12, is_byte_quantity, "a number of bytes such as 512Ki or 1Mi" };
+    struct err ignored = ERR_INIT;
+    int64_t v = INT64_MAX; // what does not fit is above any bound
     struct field f = field_get(obj, name);
-    const char *s = field_present(&f) ? text_of(&f, &any) : NULL;
+    const char *s = field_present(&f) ? text_of(&f, &rule) : NULL;
     if (s == NULL)
         return dflt;
-    if (!quantity_parse(s, &v))
-        field_bad(&f, "must be a quantity such as 512Ki or 1Mi, is \"%s\"", s);
-    else if (v < min || v > max)
+    if (num_quantity(s, 1, &v, &ignored) < 0 || v < min || v > max)
         field_bad(&f, "must be %" PRId64 "..%" PRId64 " bytes, is %s", min, max, s);
     else
         return v;

@@ -60,8 +60,6 @@ void field_node_name(const struct field *spec, const char *node);
 extern const struct text_rule text_account;
 extern const struct text_rule text_word; // an argument: anything a C string can hold, up to 32767 characters
 
-// "64Ki", "10M", "65536": a whole positive number with k M G (decimal) or Ki Mi Gi. False when it is anything else or overflows.
-bool quantity_parse(const char *s, int64_t *bytes);
 size_t text_chars(const char *s); // characters of UTF-8 text
 
 #endif

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kinds/edgeapp.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/sha256.h"
+#include "kinds/edgeapp_probe.h"
+#include "kinds/edgeapp_status.h"
+
+enum { INSTS_MAX = 4 * APP_REPLICAS_MAX, PASSWD_MAX = 1 << 20, GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128 };
+
+struct app_run {
+    struct kind_env *env;
+    struct app_slot *slots;
+    int n_slots;
+    bool loaded;
+    int64_t grace_ms; // of the last spec that was read; 0 = none was
+    char probe_why[PROBE_WHY_MAX];
+};
+
+struct observed {
+    struct inst *insts;
+    size_t n;
+    bool full;
+};
+
+void app_log_name(char out[APP_LOG_NAME_MAX], const char *ns, const char *name, int index)
+{
+    enum { HEAD_MAX = 180 };
+    char whole[512], hex[SHA256_HEX];
+    snprintf(whole, sizeof(whole), "%s_%s", ns, name);
+    if (strlen(whole) <= HEAD_MAX) {
+        snprintf(out, APP_LOG_NAME_MAX, "%.*s_%d", HEAD_MAX, whole, index);
+        return;
+    }
+    sha256_hex(whole, strlen(whole), hex);
+    snprintf(out, APP_LOG_NAME_MAX, "%.*s-%.12s_%d", HEAD_MAX, whole, hex, index);
+}
+
+static int app_check(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e)
+{
+    enum { CHECK_MEMORY = 8 << 20 };
+    struct app_spec spec;
+    struct arena a;
+    (void)k;
+    arena_init(&a, CHECK_MEMORY);
+    int rc = app_spec_decode(&spec, json_get(object, "spec"), env->node, &a, e);
+    arena_reset(&a);
+    return rc;
+}
+
+// --- Observing
+
+static int collect(void *ctx, const struct inst *i)
+{
+    struct observed *o = ctx;
+    if (o->n == INSTS_MAX) {
+        o->full = true;
+        return 0;
+    }
+    o->insts[o->n] = *i;
+    // A record with no sensible index is nobody's replica: stopped as one too many.
+    if (i->index < 0 || i->index >= APP_REPLICAS_MAX)
+        o->insts[o->n].index = APP_REPLICAS_MAX;
+    o->n++;
+    return 0;
+}
+
+static int observe(struct pass *p, struct observed *o, struct err *e)
+{
+    struct port *port = p->env->port;
+    if (o->insts == NULL)
+        o->insts = arena_alloc(p->arena, INSTS_MAX * sizeof(*o->insts));
+    if (o->insts == NULL)
+        return err_set(e, E_NOMEM, "instances");
+    o->n = 0;
+    o->full = false;
+    int rc = port->ops->each(port, p->key, collect, o, e);
+    if (rc == 0 && o->full)
+        log_warn("edgeapp", "too_many_instances key=%s seen=%d", p->key, INSTS_MAX);
+    return rc < 0 ? err_wrap(e, "observing") : 0;
+}
+
+// --- Slots
+
+static int grow_slots(struct app_run *st, int n, struct err *e)
+{
+    if (n <= st->n_slots)
+        return 0;
+    struct app_slot *slots = realloc(st->slots, (size_t)n * sizeof(*slots));
+    if (slots == NULL)
+        return err_set(e, E_NOMEM, "%d instances", n);
+    memset(slots + st->n_slots, 0, (size_t)(n - st->n_slots) * sizeof(*slots));
+    for (int i = 0; i < st->n_slots; i++)
+        app_try_moved(&slots[i].readiness);
+    st->slots = slots;
+    st->n_slots = n;
+    return 0;
+}
+
+static void lost_event(void *ctx, int index)
+{
+    struct pass *p = ctx;
+    pass_event(p, true, "Lost", "Observe", "instance %d is gone, and nobody saw how it ended; restartPolicy Never does not start it again", index);
+}
+
+static void exit_event(struct pass *p, int index, const struct app_slot *s, bool told)
+{
+    char text[256];
+    app_exit_text(&s->exit, text, sizeof(text));
+    const char *reason = told ? "Stopped" : s->exit.start_errno != 0 ? "StartFailed" : s->exit.signal != 0 ? "Killed" : "Exited";
+    pass_event(p, !told && app_exit_failed(&s->exit), reason, "Observe", "instance %d %s", index, text);
+}
+
+// Takes over how instances ended. True: there was news, and the port must keep its record until the status is durable.
+static bool absorb_exits(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms)
+{
+    struct app_run *st = p->state;
+    struct instant now;
+    bool news = false;
+    clock_instant(p->env->clock, &now);
+    for (size_t i = 0; i < o->n; i++) {
+        const struct inst *inst = &o->insts[i];
+        if (inst->state != INST_EXITED || inst->index >= spec->replicas)
+            continue;
+        struct app_slot *s = &st->slots[inst->index];
+        bool told = s->told == uid_hash(inst->uid) || strcmp(inst->revision, spec->revision) != 0;
+        if (!app_slot_exit(s, inst, now_ms, now.boot_ms, now.boot_id))
+            continue;
+        news = true;
+        exit_event(p, inst->index, s, told);
+        if (app_slot_waits(s, spec, now_ms))
+            pass_event(p, true, "BackOff", "Restart", "instance %d is started again after %" PRId64 " s", inst->index, app_slot_delay(s) / 1000);
+    }
+    return news;
+}
+
+static void note_running(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms)
+{
+    struct app_run *st = p->state;
+    for (int index = 0; index < spec->replicas; index++) {
+        const struct inst *i = app_live(o->insts, o->n, index);
+        struct app_slot *s = &st->slots[index];
+        if (i == NULL || i->state != INST_RUNNING)
+            continue;
+        app_readiness_follow(&s->readiness, i->uid, now_ms + spec->probe.delay_ms, false);
+        if (s->running == uid_hash(i->uid))
+            continue;
+        s->running = uid_hash(i->uid);
+        pass_event(p, false, "Started", "Start", "instance %d was started", index);
+    }
+}
+
+// --- Acting
+
+// HOME and USER come from the passwd file; without one (or without the account) they are left out and the port has the last word.
+static void find_account(struct pass *p, const struct app_spec *spec, struct app_account *who)
+{
+    char self[16];
+    struct err ignored = ERR_INIT;
+    AUTO_BUF struct buf passwd = BUF_INIT(PASSWD_MAX);
+    *who = (struct app_account){ "", "" };
+    snprintf(self, sizeof(self), "%u", (unsigned)geteuid());
+    if (fs_read(p->env->disk, "/etc/passwd", PASSWD_MAX, 0, &passwd, &ignored) == 0)
+        (void)app_account_find(who, buf_str(&passwd), spec->user != NULL ? spec->user : self);
+}
+
+static void make_uid(struct pass *p, int index, char out[INST_UID_MAX])
+{
+    char hex[SHA256_HEX];
+    sha256_hex(p->key, strlen(p->key), hex);
+    snprintf(out, INST_UID_MAX, "%.12s-%d-%012" PRIx64, hex, index, clock_rand64(p->env->clock) >> 16);
+}
+
+static int start_instance(struct pass *p, const struct app_spec *spec, int index, struct err *e)
+{
+    struct app_run *st = p->state;
+    struct port *port = p->env->port;
+    struct app_account who;
+    char uid[INST_UID_MAX], log_name[APP_LOG_NAME_MAX];
+    struct inst_spec is = { .uid = uid, .owner = p->key, .revision = spec->revision, .index = index, .log_name = log_name,
+                            .log_max = spec->log_max, .log_files = spec->log_files, .grace_ms = MAX(spec->grace_ms, 1) };
+    find_account(p, spec, &who);
+    make_uid(p, index, uid);
+    app_log_name(log_name, p->ns, p->name, index);
+    int rc = app_exec_env(spec, index, &who, p->arena, &is.exec, e);
+    if (rc == 0)
+        rc = port->ops->start(port, &is, e);
+    if (rc < 0)
+        return err_wrap(e, "starting instance %d", index);
+    st->slots[index].restarts += st->slots[index].ended;
+    st->slots[index].ended = false;
+    return 0;
+}
+
+static int stop_instance(struct pass *p, const struct app_step *step, int64_t grace_ms, struct err *e)
+{
+    struct app_run *st = p->state;
+    struct port *port = p->env->port;
+    if (step->index < st->n_slots)
+        st->slots[step->index].told = uid_hash(step->inst->uid);
+    log_info("edgeapp", "stop key=%s index=%d why=\"%s\"", p->key, step->index, step->why);
+    int rc = port->ops->stop(port, step->inst->uid, MAX(grace_ms, 1), e);
+    return rc < 0 ? err_wrap(e, "stopping instance %d", step->index) : 0;
+}
+
+static int take_step(struct pass *p, const struct app_spec *spec, const struct app_step *step, struct err *e)
+{
+    struct port *port = p->env->port;
+    switch (step->kind) {
+    case APP_STOP:
+        return stop_instance(p, step, spec->grace_ms, e);
+    case APP_FORGET:
+        return port->ops->forget(port, step->inst->uid, e);
+    case APP_START:
+        log_info("edgeapp", "start key=%s index=%d why=%s revision=%s", p->key, step->index, step->why, spec->revision);
+        return start_instance(p, spec, step->index, e);
+    }
+    return 0;
+}
+
+// One failure does not keep the other instances from what they need; the first one is returned.
+static int act(struct pass *p, const struct app_spec *spec, const struct app_plan *plan, struct err *e)
+{
+    int first = 0;
+    for (size_t i = 0; i < plan->n; i++) {
+        struct err local = ERR_INIT;
+        int rc = take_step(p, spec, &plan->steps[i], &local);
+        if (rc < 0 && first == 0) {
+            first = rc;
+            *e = local;
+        }
+    }
+    return first;
+}
+
+// --- Readiness
+
+static void probe_answered(void *ctx, int index, bool changed, bool failing, const char *why)
+{
+    struct app_run *st = ctx;
+    struct object_state *os = object_state_from_data(st);
+    if (failing) {
+        snprintf(st->probe_why, sizeof(st->probe_why), "%.*s", PROBE_WHY_MAX - 1, why);
+        engine_event(st->env->engine, os, true, "Unhealthy", "Probe", "instance %d is not ready: %s", index, why);
+    }
+    if (changed || failing)
+        engine_touch_state(st->env->engine, os, "probe");
+}
+
+static int start_probe(struct pass *p, const struct app_spec *spec, int index, struct err *e)
+{
+    struct app_run *st = p->state;
+    struct app_account who;
+    struct exec_env exec = { 0 };
+    struct app_try *t = app_try_new(p->env->port, &st->slots[index].readiness, index, &spec->probe);
+    if (t == NULL)
+        return err_set(e, E_NOMEM, "readiness probe");
+    t->answer = probe_answered;
+    t->ctx = st;
+    if (spec->probe.kind == PROBE_EXEC) {
+        find_account(p, spec, &who);
+        int rc = app_exec_env(spec, index, &who, &t->arena, &exec, e);
+        if (rc < 0) {
+            app_try_drop(t);
+            return rc;
+        }
+    }
+    return app_try_start(t, &spec->probe, &exec, e);
+}
+
+// Starts the tries that are due. Returns when the next one is, INT64_MAX = never.
+static int64_t probe_instances(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms)
+{
+    struct app_run *st = p->state;
+    int64_t next = INT64_MAX;
+    for (int index = 0; spec->probe.kind != PROBE_NONE && index < spec->replicas; index++) {
+        const struct inst *i = app_live(o->insts, o->n, index);
+        struct app_readiness *r = &st->slots[index].readiness;
+        struct err err = ERR_INIT;
+        if (i == NULL || i->state != INST_RUNNING)
+            continue;
+        if (now_ms >= r->next_ms) {
+            r->next_ms = now_ms + spec->probe.period_ms;
+            if (r->try == NULL && start_probe(p, spec, index, &err) < 0)
+                log_warn("edgeapp", "probe_not_started key=%s index=%d error=\"%s\"", p->key, index, err.msg);
+        }
+        next = MIN(next, r->next_ms);
+    }
+    return next;
+}
+
+// Tries of instances that are not there any more, or that no probe asks about.
+static void drop_stale_tries(struct app_run *st, const struct app_spec *spec, const struct observed *o)
+{
+    for (int index = 0; index < st->n_slots; index++) {
+        const struct inst *i = index < spec->replicas ? app_live(o->insts, o->n, index) : NULL;
+        if (i == NULL || i->state != INST_RUNNING || spec->probe.kind == PROBE_NONE)
+            app_try_cancel(&st->slots[index].readiness);
+    }
+}
+
+// --- The pass
+
+static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, struct err *e)
+{
+    struct app_run *st = p->state;
+    const struct json *prev = p->status != NULL ? status_prev(p->status) : NULL;
+    st->env = p->env;
+    int rc = app_spec_decode(spec, p->spec, p->env->node, p->arena, e);
+    if (rc == 0)
+        rc = observe(p, o, e);
+    if (rc == 0)
+        rc = grow_slots(st, spec->replicas, e);
+    if (rc < 0)
+        return rc;
+    st->grace_ms = MAX(spec->grace_ms, 1);
+    if (!st->loaded && p->status != NULL) {
+        app_slots_load(st->slots, spec, prev, o->insts, o->n, lost_event, p);
+        st->loaded = true;
+    }
+    for (int i = 0; i < spec->replicas; i++)
+        app_slot_revision(&st->slots[i], spec->revision);
+    app_slots_reported(st->slots, spec->replicas, prev);
+    return 0;
+}
+
+static int make_plan(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, struct app_plan *plan, struct err *e)
+{
+    const struct app_run *st = p->state;
+    plan->steps = arena_alloc(p->arena, (o->n + APP_REPLICAS_MAX) * sizeof(*plan->steps));
+    if (plan->steps == NULL)
+        return err_set(e, E_NOMEM, "plan");
+    app_plan(spec, o->insts, o->n, st->slots, now_ms, plan);
+    return 0;
+}
+
+static void report(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, const char *start_error)
+{
+    const struct app_run *st = p->state;
+    struct app_summary summary;
+    app_summarize(spec, o->insts, o->n, st->slots, now_ms, &summary);
+    struct app_report r = { spec, o->insts, o->n, st->slots, &summary, now_ms, start_error, st->probe_why };
+    app_report_write(p->status, &r);
+}
+
+// Nothing new is known: what was reported stands.
+static int unknown(struct pass *p, int rc)
+{
+    status_keep_prev(p->status);
+    return rc;
+}
+
+static int app_reconcile(struct pass *p, struct err *e)
+{
+    int64_t now_ms = clock_mono(p->env->clock);
+    struct app_spec spec;
+    struct observed o = { 0 };
+    struct app_plan plan;
+    int rc = prepare(p, &spec, &o, e);
+    if (rc < 0)
+        return unknown(p, rc);
+    bool news = absorb_exits(p, &spec, &o, now_ms);
+    rc = make_plan(p, &spec, &o, now_ms, &plan, e);
+    if (rc < 0)
+        return unknown(p, rc);
+    int acted = act(p, &spec, &plan, e);
+    rc = observe(p, &o, e);
+    if (rc < 0)
+        return unknown(p, rc);
+    note_running(p, &spec, &o, now_ms);
+    drop_stale_tries(p->state, &spec, &o);
+    int64_t next = MIN(plan.next_ms, probe_instances(p, &spec, &o, now_ms));
+    report(p, &spec, &o, now_ms, acted < 0 ? e->msg : NULL);
+    if (acted < 0)
+        return acted;
+    p->requeue_ms = next < INT64_MAX ? MAX(next - now_ms, 1) : 0;
+    return news ? pass_after_commit(p) : 0;
+}
+
+// --- The end
+
+static void free_slots(struct app_run *st)
+{
+    for (int i = 0; i < st->n_slots; i++)
+        app_try_cancel(&st->slots[i].readiness);
+    free(st->slots);
+    st->slots = NULL;
+    st->n_slots = 0;
+}
+
+static int remove_logs(struct pass *p, struct err *e)
+{
+    struct port *port = p->env->port;
+    char name[APP_LOG_NAME_MAX];
+    for (int index = 0; index < APP_REPLICAS_MAX; index++) {
+        app_log_name(name, p->ns, p->name, index);
+        int rc = port->ops->log_remove(port, name, e);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int end_instance(struct pass *p, const struct inst *i, struct err *e)
+{
+    const struct app_run *st = p->state;
+    struct port *port = p->env->port;
+    struct app_step step = { APP_STOP, i->index, i, "deleted" };
+    if (i->state == INST_EXITED)
+        return port->ops->forget(port, i->uid, e);
+    return i->state == INST_STOPPING ? 0 : stop_instance(p, &step, st->grace_ms, e);
+}
+
+static int app_gone(struct pass *p, struct err *e)
+{
+    struct app_run *st = p->state;
+    struct observed o = { 0 };
+    size_t live = 0;
+    free_slots(st);
+    int rc = observe(p, &o, e);
+    for (size_t i = 0; rc == 0 && i < o.n; i++) {
+        live += o.insts[i].state != INST_EXITED;
+        rc = end_instance(p, &o.insts[i], e);
+    }
+    if (rc < 0)
+        return rc;
+    if (live > 0 || o.full) {
+        p->requeue_ms = GONE_RETRY_MS;
+        return err_set(e, E_BUSY, "%zu instances are still stopping", live);
+    }
+    return remove_logs(p, e);
+}
+
+static void app_fini(const struct kind_env *env, void *state)
+{
+    (void)env;
+    free_slots(state);
+}
+
+// --- `limpet get -o diff`
+
+static int app_differences(struct pass *p, struct json *out, struct err *e)
+{
+    static const char *const verbs[] = { [APP_STOP] = "stopped", [APP_START] = "running" };
+    int64_t now_ms = clock_mono(p->env->clock);
+    struct app_spec spec;
+    struct observed o = { 0 };
+    struct app_plan plan;
+    char path[32];
+    int rc = prepare(p, &spec, &o, e);
+    if (rc == 0)
+        rc = make_plan(p, &spec, &o, now_ms, &plan, e);
+    for (size_t i = 0; rc == 0 && i < plan.n; i++) {
+        const struct app_step *step = &plan.steps[i];
+        if (step->kind == APP_FORGET)
+            continue;
+        snprintf(path, sizeof(path), "instances[%d]", step->index);
+        difference_add(out, path, "state", verbs[step->kind], step->why);
+    }
+    return rc;
+}
+
+static const char *const app_short_names[] = { "eapp", NULL };
+static const char *const app_conditions[] = { "Accepted", "Progressing", "Ready", NULL };
+
+const struct kind kind_edgeapp = {
+    .type = { "edge.limpet.dev", "v1alpha1", "edgeapps" },
+    .name = "EdgeApp",
+    .short_names = app_short_names,
+    .conditions = app_conditions,
+    .state_size = sizeof(struct app_run),
+    .max_concurrent = 8,
+    .write_status = true,
+    .check = app_check,
+    .reconcile = app_reconcile,
+    .gone = app_gone,
+    .fini = app_fini,
+    .differences = app_differences,
+};

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kinds/edgeapp_status.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- Words
+
+static const char *remedy(int errnum)
+{
+    switch (errnum) {
+    case ENOENT:
+        return "is it installed on this machine, and does workingDir exist?";
+    case EACCES:
+    case EPERM:
+        return "is it executable, and may the user of the app reach it?";
+    case ENOEXEC:
+        return "is it built for this machine, or does its first line name an interpreter?";
+    case E2BIG:
+        return "arguments and environment together are too large";
+    case EAGAIN:
+        return "the process table or the user's limit is full";
+    case ENOMEM:
+        return "memory is short";
+    default:
+        return "see the agent's log";
+    }
+}
+
+void app_exit_text(const struct app_exit *x, char *out, size_t max)
+{
+    if (x->start_errno != 0)
+        snprintf(out, max, "could not be started: %s; %s", x->detail[0] != '\0' ? x->detail : strerror(x->start_errno), remedy(x->start_errno));
+    else if (!x->known)
+        snprintf(out, max, "ended, and nobody saw how");
+    else if (x->signal != 0)
+        snprintf(out, max, "was ended by signal %d%s", x->signal, strcmp(x->reason, "OOMKilled") == 0 ? " as memory ran out" : "");
+    else
+        snprintf(out, max, "ended with exit code %d", x->code);
+}
+
+static const char *instance_word(const struct app_spec *spec, const struct inst *live, const struct app_slot *s, int64_t now_ms)
+{
+    static const char *const words[] = { [INST_STARTING] = "Starting", [INST_RUNNING] = "Running", [INST_STOPPING] = "Stopping" };
+    if (live != NULL)
+        return words[live->state];
+    if (app_slot_finished(s, spec))
+        return app_exit_failed(&s->exit) ? "Failed" : "Succeeded";
+    return app_slot_waits(s, spec, now_ms) ? "CrashLoopBackOff" : "Pending";
+}
+
+// --- status.instances
+
+static struct json *exit_json(const struct app_exit *x)
+{
+    char at[RFC3339_MAX];
+    struct json *j = json_object();
+    if (x->known && x->signal == 0 && x->start_errno == 0)
+        json_set_int(j, "code", x->code & 0xff);
+    if (x->signal > 0)
+        json_set_int(j, "signal", x->signal);
+    json_set_str(j, "reason", x->reason);
+    json_set_str(j, "at", rfc3339_sec(x->at_us, at));
+    return j;
+}
+
+static void add_process(struct json *j, const struct inst *live)
+{
+    char at[RFC3339_MAX];
+    if (live->pid > 0)
+        json_set_int(j, "pid", live->pid);
+    if (live->state != INST_STARTING)
+        json_set_str(j, "startedAt", rfc3339_sec(live->started.wall_us, at));
+    json_set_str(j, "revision", live->revision);
+}
+
+static struct json *instance_json(const struct app_report *r, int index, const struct inst *live)
+{
+    const struct app_slot *s = index < r->spec->replicas ? &r->slots[index] : NULL;
+    struct json *j = json_object();
+    json_set_int(j, "index", index);
+    json_set_str(j, "state", instance_word(r->spec, live, s, r->now_ms));
+    json_set_bool(j, "ready", live != NULL && s != NULL && app_is_ready(r->spec, live, s));
+    if (live != NULL)
+        add_process(j, live);
+    if (s == NULL)
+        return j;
+    if (live == NULL && s->ended)
+        json_set_str(j, "revision", s->revision);
+    json_set_int(j, "restarts", s->restarts);
+    if (s->exit.present)
+        json_set(j, "lastExit", exit_json(&s->exit));
+    return j;
+}
+
+static struct json *instances_json(const struct app_report *r)
+{
+    struct json *list = json_array();
+    for (int index = 0; index < APP_REPLICAS_MAX; index++) {
+        const struct inst *live = app_live(r->insts, r->n_insts, index);
+        if (live != NULL || index < r->spec->replicas)
+            json_push(list, instance_json(r, index, live));
+    }
+    return list;
+}
+
+// --- Conditions
+
+static void ready_because_of(struct status *s, const struct app_report *r)
+{
+    char text[256];
+    const struct app_summary *sum = r->summary;
+    const struct app_slot *w = sum->worst >= 0 ? &r->slots[sum->worst] : NULL;
+    if (w != NULL && w->ended) {
+        app_exit_text(&w->exit, text, sizeof(text));
+        const char *reason = w->exit.start_errno != 0 ? "StartFailed" : sum->state == APP_FAILED ? "Failed" : "CrashLoopBackOff";
+        if (app_slot_finished(w, r->spec))
+            status_cond(s, "Ready", COND_FALSE, reason, "instance %d %s", sum->worst, text);
+        else
+            status_cond(s, "Ready", COND_FALSE, reason, "instance %d %s; it is started again after %" PRId64 " s", sum->worst, text,
+                        app_slot_delay(w) / 1000);
+    } else if (w != NULL && w->readiness.told && r->probe_why[0] != '\0') {
+        status_cond(s, "Ready", COND_FALSE, "ProbeFailed", "instance %d: %s", sum->worst, r->probe_why);
+    } else {
+        status_cond(s, "Ready", COND_FALSE, sum->state == APP_STOPPING ? "Stopping" : "Starting", "%d of %d instances are ready", sum->ready,
+                    r->spec->replicas);
+    }
+}
+
+static void ready_condition(struct status *s, const struct app_report *r)
+{
+    const struct app_summary *sum = r->summary;
+    if (r->start_error != NULL)
+        status_cond(s, "Ready", COND_FALSE, "StartFailed", "%s", r->start_error);
+    else if (sum->state == APP_RUNNING)
+        status_cond(s, "Ready", COND_TRUE, "AllReady", "%d of %d instances are ready", r->spec->replicas, r->spec->replicas);
+    else if (sum->state == APP_STOPPED)
+        status_cond(s, "Ready", COND_TRUE, "ScaledToZero", "replicas is 0");
+    else if (sum->state == APP_SUCCEEDED)
+        status_cond(s, "Ready", COND_FALSE, "Completed", "all instances ended with exit code 0");
+    else
+        ready_because_of(s, r);
+}
+
+static void progressing_condition(struct status *s, const struct app_report *r)
+{
+    const struct app_summary *sum = r->summary;
+    bool moving = sum->state == APP_PENDING || sum->state == APP_STARTING || sum->state == APP_STOPPING || sum->state == APP_CRASH_LOOP;
+    if (sum->excess > 0 && r->spec->replicas > 0)
+        status_cond(s, "Progressing", COND_TRUE, "Replacing", "%d instances are being stopped", sum->excess);
+    else if (moving)
+        status_cond(s, "Progressing", COND_TRUE, app_state_word(sum->state), "%d of %d instances are ready", sum->ready, r->spec->replicas);
+    else
+        status_cond(s, "Progressing", COND_FALSE, "Complete", "nothing is under way");
+}
+
+void app_report_write(struct status *s, const struct app_report *r)
+{
+    struct json *body = status_body(s);
+    json_set_str(body, "revision", r->spec->revision);
+    json_set_int(body, "replicas", r->summary->replicas);
+    json_set_int(body, "updatedReplicas", r->summary->updated);
+    json_set_int(body, "readyReplicas", r->summary->ready);
+    json_set_str(body, "state", app_state_word(r->summary->state));
+    json_set(body, "instances", instances_json(r));
+    ready_condition(s, r);
+    progressing_condition(s, r);
+}
+
+// --- Back from the previous status
+
+static int64_t int_of(const struct json *j, const char *name, int64_t dflt)
+{
+    int64_t v;
+    return json_i64(json_get(j, name), &v) ? v : dflt;
+}
+
+static bool is_word(const struct json *j, const char *name, const char *word)
+{
+    const char *s = json_str(json_get(j, name));
+    return s != NULL && strcmp(s, word) == 0;
+}
+
+static void load_exit(struct app_exit *x, const struct json *j)
+{
+    const char *at = json_str(json_get(j, "at")), *reason = json_str(json_get(j, "reason"));
+    if (at == NULL || !rfc3339_parse(at, &x->at_us))
+        return;
+    x->present = true;
+    snprintf(x->reason, sizeof(x->reason), "%s", reason != NULL ? reason : "Unknown");
+    x->code = (int)int_of(j, "code", -1);
+    x->signal = (int)int_of(j, "signal", 0);
+    x->known = x->code >= 0 || x->signal > 0;
+}
+
+static bool is_same_exit(const struct app_exit *x, const struct json *j)
+{
+    char at[RFC3339_MAX];
+    if (!x->present || !is_word(j, "at", rfc3339_sec(x->at_us, at)) || int_of(j, "signal", 0) != x->signal)
+        return false;
+    return int_of(j, "code", -1) == (x->known && x->signal == 0 && x->start_errno == 0 ? x->code & 0xff : -1);
+}
+
+void app_slots_reported(struct app_slot *slots, int n, const struct json *prev)
+{
+    json_each(j, json_get(prev, "instances"))
+    {
+        int64_t index = int_of(j, "index", -1);
+        if (index >= 0 && index < n && is_same_exit(&slots[index].exit, json_get(j, "lastExit")))
+            slots[index].reported = true;
+    }
+}
+
+// The instance that the status spoke of still runs: no news.
+static void adopt_running(struct app_slot *s, const struct json *j, const struct inst *live)
+{
+    if (live->state != INST_RUNNING || live->pid != int_of(j, "pid", 0))
+        return;
+    s->running = uid_hash(live->uid);
+    s->readiness = (struct app_readiness){ .uid = s->running, .ready = json_bool(json_get(j, "ready"), false) };
+}
+
+// An ended instance whose exit the status shows was counted by the earlier agent.
+static void adopt_counted(struct app_slot *s, int index, const struct json *j, const struct inst *insts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (insts[i].index != index || insts[i].state != INST_EXITED)
+            continue;
+        struct app_slot probe = { 0 };
+        (void)app_slot_exit(&probe, &insts[i], 0, 0, "");
+        if (!is_same_exit(&probe.exit, json_get(j, "lastExit")))
+            continue;
+        s->counted = probe.counted;
+        s->exit = probe.exit;
+    }
+}
+
+static bool has_instance(const struct inst *insts, size_t n, int index)
+{
+    for (size_t i = 0; i < n; i++)
+        if (insts[i].index == index)
+            return true;
+    return false;
+}
+
+static bool was_running(const struct json *j)
+{
+    return is_word(j, "state", "Running") || is_word(j, "state", "Starting") || is_word(j, "state", "Stopping");
+}
+
+static void load_slot(struct app_slot *s, int index, const struct json *j, const struct inst *insts, size_t n)
+{
+    enum { CRASHES_MAX = 6 };
+    const struct inst *live = app_live(insts, n, index);
+    const char *revision = json_str(json_get(j, "revision"));
+    snprintf(s->revision, sizeof(s->revision), "%s", revision != NULL ? revision : "");
+    s->restarts = int_of(j, "restarts", 0);
+    load_exit(&s->exit, json_get(j, "lastExit"));
+    adopt_counted(s, index, j, insts, n);
+    if (live != NULL)
+        adopt_running(s, j, live);
+    else if (!was_running(j) && !is_word(j, "state", "Pending"))
+        s->ended = s->exit.present;
+    // How often it crashed in a row was in the memory of the earlier agent; its restarts are close enough.
+    if (is_word(j, "state", "CrashLoopBackOff"))
+        s->crashes = (unsigned)MIN(s->restarts + 1, CRASHES_MAX);
+}
+
+void app_slots_load(struct app_slot *slots, const struct app_spec *spec, const struct json *prev, const struct inst *insts, size_t n_insts,
+                    void (*lost)(void *ctx, int index), void *ctx)
+{
+    json_each(j, json_get(prev, "instances"))
+    {
+        int64_t index = int_of(j, "index", -1);
+        if (index < 0 || index >= spec->replicas)
+            continue;
+        struct app_slot *s = &slots[index];
+        load_slot(s, (int)index, j, insts, n_insts);
+        bool gone = was_running(j) && !has_instance(insts, n_insts, (int)index) && strcmp(s->revision, spec->revision) == 0;
+        if (!gone || spec->restart != APP_NEVER)
+            continue;
+        s->ended = true;
+        s->exit = (struct app_exit){ .present = true, .code = -1, .reason = "Lost" };
+        lost(ctx, (int)index);
+    }
+}
