@@ -12,14 +12,14 @@
 #include "wire/http.h"
 
 struct cred {
-    char *server;      // base URL
+    char *server; // base URL
     char *ca_pem;
-    char *token;       // secret
+    char *token; // secret
     char *cert_pem;
-    char *key_pem;     // secret
+    char *key_pem; // secret
     char *server_name;
-    char *proxy;       // may hold a password: secret
-    char *ns;          // namespace named by the source, NULL = not named
+    char *proxy; // may hold a password: secret
+    char *ns;    // namespace named by the source, NULL = not named
     // Where to read again; NULL = the value above is all there is.
     char *token_file, *ca_file, *cert_file, *key_file;
 };

@@ -14,7 +14,7 @@
 
 struct enroll_conf {
     const char *server, *ca_hash, *node, *ns, *service_account, *proxy;
-    const char *token; // secret, not kept
+    const char *token;  // secret, not kept
     int64_t lifetime_s; // asked for; the server may return less
 };
 // Fills `out` (server, CA, token, namespace). E_AUTH: wrong hash or token (says which), E_OFFLINE ...

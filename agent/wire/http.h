@@ -17,27 +17,27 @@
 enum { HTTP_URL_MAX = 2048, HTTP_HEADERS_MAX = 8 };
 
 struct http_head {
-    int status;              // 200 ...
-    int64_t retry_after_ms;  // Retry-After in either form, 0 = none
-    int64_t date_sec;        // Date, 0 = none or unreadable
-    char content_type[64];   // lower-case, without parameters
-    bool verified;           // came over TLS from a peer whose certificate led to the pinned CA
+    int status;             // 200 ...
+    int64_t retry_after_ms; // Retry-After in either form, 0 = none
+    int64_t date_sec;       // Date, 0 = none or unreadable
+    char content_type[64];  // lower-case, without parameters
+    bool verified;          // came over TLS from a peer whose certificate led to the pinned CA
 };
 
 struct http_req {
     // Filled in by the caller before http_submit(); pointed-to memory must live until the end.
-    const char *method;                   // "GET", "PATCH", ...
-    char url[HTTP_URL_MAX];               // absolute path and query below the server's base URL: "/api/v1/..."
-    const char *content_type;             // NULL = no body
-    const char *accept;                   // NULL = application/json
+    const char *method;       // "GET", "PATCH", ...
+    char url[HTTP_URL_MAX];   // absolute path and query below the server's base URL: "/api/v1/..."
+    const char *content_type; // NULL = no body
+    const char *accept;       // NULL = application/json
     const void *body;
     size_t body_len;
-    const char *bearer;                   // overrides the transport's credential, NULL = use that
-    int64_t total_timeout_ms;             // whole exchange; 0 = none (watches)
-    int64_t idle_timeout_ms;              // no byte for that long; 0 = none
-    bool fresh_connection;                // do not reuse any connection
-    int (*on_head)(struct http_req *r, const struct http_head *h);            // may be NULL; != 0 aborts (E_CANCELED)
-    int (*on_body)(struct http_req *r, const void *p, size_t n);              // may be NULL; != 0 aborts (E_CANCELED)
+    const char *bearer;                                            // overrides the transport's credential, NULL = use that
+    int64_t total_timeout_ms;                                      // whole exchange; 0 = none (watches)
+    int64_t idle_timeout_ms;                                       // no byte for that long; 0 = none
+    bool fresh_connection;                                         // do not reuse any connection
+    int (*on_head)(struct http_req *r, const struct http_head *h); // may be NULL; != 0 aborts (E_CANCELED)
+    int (*on_body)(struct http_req *r, const void *p, size_t n);   // may be NULL; != 0 aborts (E_CANCELED)
     // Exactly once per submit. e == NULL: the exchange completed (any status). Else E_OFFLINE (resolve, connect, reset), E_TIMEOUT,
     // E_AUTH (TLS: the peer is not who it should be), E_CORRUPT (truncated body, broken framing), E_CANCELED, E_NOMEM.
     void (*on_done)(struct http_req *r, const struct err *e);
@@ -74,12 +74,12 @@ void transport_free(struct transport *t);
 
 // What the real transport needs. All strings are copied. PEM texts, not file names: credentials are read by wire/cred.c.
 struct http_conf {
-    const char *base_url;     // "https://host:6443" (or http:// for MetaServer)
-    const char *ca_pem;       // NULL = system store is NOT used; https without CA is E_INVAL
-    const char *cert_pem;     // client certificate chain, NULL = none
+    const char *base_url; // "https://host:6443" (or http:// for MetaServer)
+    const char *ca_pem;   // NULL = system store is NOT used; https without CA is E_INVAL
+    const char *cert_pem; // client certificate chain, NULL = none
     const char *key_pem;
-    const char *server_name;  // verify and SNI as this name, NULL = the URL's host
-    const char *proxy;        // "http://[user:pass@]host:port", NULL = none (the environment is read by the config module)
+    const char *server_name; // verify and SNI as this name, NULL = the URL's host
+    const char *proxy;       // "http://[user:pass@]host:port", NULL = none (the environment is read by the config module)
     const char *no_proxy;
     const char *user_agent;
     int64_t connect_timeout_ms; // 0 = 5000

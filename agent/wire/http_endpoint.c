@@ -68,8 +68,7 @@ static int put_base(struct http_endpoint *at, const struct url_parts *p, const c
 
 static bool is_host_name(const char *s)
 {
-    return *s != '\0' && strlen(s) <= 253 &&
-           s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] == '\0';
+    return *s != '\0' && strlen(s) <= 253 && s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] == '\0';
 }
 
 static int put_detour(struct http_endpoint *at, const struct url_parts *p, const char *server_name, struct err *e)

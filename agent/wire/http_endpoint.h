@@ -10,8 +10,8 @@ enum { HTTP_BASE_MAX = 512 };
 
 struct curl_slist;
 struct http_endpoint {
-    char base[HTTP_BASE_MAX];      // what request paths are appended to; its host is server_name when there is one
-    char where[HTTP_BASE_MAX];     // "host:port" as configured, for people
+    char base[HTTP_BASE_MAX];  // what request paths are appended to; its host is server_name when there is one
+    char where[HTTP_BASE_MAX]; // "host:port" as configured, for people
     bool tls;
     struct curl_slist *connect_to; // leads from server_name to the real host, NULL = no detour
     char *proxy;                   // may hold a password: secret

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 struct http_fault {
-    int code;           // CURLcode
-    int sys;            // errno of the socket, 0 = none
+    int code; // CURLcode
+    int sys;  // errno of the socket, 0 = none
     bool proxied;
     bool head_seen;     // the answer had begun
     const char *where;  // "host:port"

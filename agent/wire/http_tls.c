@@ -59,13 +59,12 @@ static int add_pem(struct buf *out, const mbedtls_x509_crt *crt, struct err *e)
     size_t len = 0;
 
     // The first call only tells the length.
-    (void)mbedtls_pem_write_buffer("-----BEGIN CERTIFICATE-----\n", "-----END CERTIFICATE-----\n", crt->raw.p, crt->raw.len, NULL, 0,
-                                   &len);
+    (void)mbedtls_pem_write_buffer("-----BEGIN CERTIFICATE-----\n", "-----END CERTIFICATE-----\n", crt->raw.p, crt->raw.len, NULL, 0, &len);
     AUTO_FREE unsigned char *pem = malloc(len);
     if (pem == NULL)
         return err_set(e, E_NOMEM, "no memory for a certificate");
-    int rc = mbedtls_pem_write_buffer("-----BEGIN CERTIFICATE-----\n", "-----END CERTIFICATE-----\n", crt->raw.p, crt->raw.len, pem, len,
-                                      &len);
+    int rc =
+        mbedtls_pem_write_buffer("-----BEGIN CERTIFICATE-----\n", "-----END CERTIFICATE-----\n", crt->raw.p, crt->raw.len, pem, len, &len);
     if (rc != 0)
         return tls_err(e, E_INVAL, rc, "writing a certificate");
     return buf_adds(out, (const char *)pem, e);

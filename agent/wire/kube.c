@@ -327,7 +327,8 @@ int kube_delete(struct kube_call *c, const struct kube_type *t, const char *ns, 
     return rc == 0 ? submit(c, "DELETE", KUBE_TIMEOUT_MS, 0, e) : rc;
 }
 
-int kube_raw(struct kube_call *c, const char *method, const char *path, const char *content_type, const char *body, size_t len, struct err *e)
+int kube_raw(struct kube_call *c, const char *method, const char *path, const char *content_type, const char *body, size_t len,
+             struct err *e)
 {
     int rc = begin(c, e);
 

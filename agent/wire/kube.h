@@ -35,17 +35,17 @@ struct kube {
 struct kube_call {
     struct http_req http;
     struct kube *kube;
-    struct buf answer;             // whole body of the answer (non-streaming)
+    struct buf answer; // whole body of the answer (non-streaming)
     // Streaming: called per chunk instead of filling `answer` when status is 200; != 0 aborts.
     int (*on_chunk)(struct kube_call *c, const void *p, size_t n);
     void (*on_done)(struct kube_call *c, struct err *e); // e NULL = 2xx
-    int64_t timeout_ms;            // whole exchange. 0: 30 s; a watch timeoutSeconds + 30 s; a streamed list 10 min, 30 s of silence
-    int64_t idle_ms;               // no byte for that long. 0: as above
-    struct buf body;               // request body, owned
+    int64_t timeout_ms; // whole exchange. 0: 30 s; a watch timeoutSeconds + 30 s; a streamed list 10 min, 30 s of silence
+    int64_t idle_ms;    // no byte for that long. 0: as above
+    struct buf body;    // request body, owned
     struct err err;
     bool active;
-    bool begun;                    // a byte of a JSON answer was seen
-    bool any_body;                 // an answer need not be JSON (kube_raw)
+    bool begun;    // a byte of a JSON answer was seen
+    bool any_body; // an answer need not be JSON (kube_raw)
 };
 
 // The time limits in `http` are set by each start from timeout_ms and idle_ms. The call may be started again from inside on_done.
@@ -57,14 +57,14 @@ void kube_call_cancel(struct kube_call *c);
 int kube_path(char url[HTTP_URL_MAX], const struct kube_type *t, const char *ns, const char *name, const char *sub, struct err *e) MUST_USE;
 
 struct kube_list_opts {
-    const char *resource_version;  // NULL = most recent
+    const char *resource_version; // NULL = most recent
     const char *continue_token;
     const char *field_selector, *label_selector;
-    int limit;                     // 0 = none
+    int limit; // 0 = none
     bool watch;
     bool bookmarks;
-    bool initial_events;           // streamed first list
-    int timeout_s;                 // timeoutSeconds of a watch
+    bool initial_events; // streamed first list
+    int timeout_s;       // timeoutSeconds of a watch
 };
 
 // Each starts the call; the answer arrives through on_done. E_BUSY when the call is already active.
@@ -78,7 +78,8 @@ int kube_create(struct kube_call *c, const struct kube_type *t, const char *ns, 
                 size_t len, struct err *e) MUST_USE;
 int kube_delete(struct kube_call *c, const struct kube_type *t, const char *ns, const char *name, struct err *e) MUST_USE;
 // Any path with its query, any method, any kind of answer (readyz, version, ...).
-int kube_raw(struct kube_call *c, const char *method, const char *path, const char *content_type, const char *body, size_t len, struct err *e) MUST_USE;
+int kube_raw(struct kube_call *c, const char *method, const char *path, const char *content_type, const char *body, size_t len,
+             struct err *e) MUST_USE;
 
 // The class that an answer other than 2xx means. `body` may be damaged or cut. Sets class, http, message, retry_after_ms.
 int kube_classify(int status, const struct http_head *h, const char *body, size_t len, struct err *e);

@@ -34,9 +34,9 @@ struct probe {
     struct http_req req;
     struct buf body;
     int heads, dones;
-    struct err err; // class 0 = completed
-    void (*then)(struct probe *p);  // from inside on_done
-    int (*chunk)(struct probe *p);  // from inside on_body
+    struct err err;                // class 0 = completed
+    void (*then)(struct probe *p); // from inside on_done
+    int (*chunk)(struct probe *p); // from inside on_body
     struct transport *transport;
     struct probe *other;
     int left;

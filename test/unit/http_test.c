@@ -158,8 +158,8 @@ static void test_faults(void)
         const char *path;
         int cls;
     } cases[] = {
-        { "/short", E_CORRUPT },     { "/short-chunks", E_CORRUPT }, { "/bad-chunks", E_OFFLINE }, { "/garbage", E_CORRUPT },
-        { "/long-header", E_CORRUPT }, { "/close", E_OFFLINE },      { "/reset", E_OFFLINE },
+        { "/short", E_CORRUPT },       { "/short-chunks", E_CORRUPT }, { "/bad-chunks", E_OFFLINE }, { "/garbage", E_CORRUPT },
+        { "/long-header", E_CORRUPT }, { "/close", E_OFFLINE },        { "/reset", E_OFFLINE },
     };
     struct transport *t = plain("http");
 
@@ -368,8 +368,7 @@ static void test_tls(void)
     probe_fini(&p);
     transport_free(t);
 
-    t = connect_to(
-        &(struct http_conf){ .base_url = url_of("https", "elsewhere"), .ca_pem = g.ca, .server_name = "elsewhere.example" });
+    t = connect_to(&(struct http_conf){ .base_url = url_of("https", "elsewhere"), .ca_pem = g.ca, .server_name = "elsewhere.example" });
     fetch(t, &p, "GET", "/echo");
     has_str(buf_str(&p.body), "elsewhere.example", "tls-server-name: accepted by that name");
     probe_fini(&p);
