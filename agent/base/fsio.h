@@ -52,6 +52,8 @@ struct disk_ops {
     // Of a file or directory, never through a symlink; under FS_GUARDED not of a file with a second hard link (E_FORBIDDEN).
     int (*chattr)(struct disk *d, const char *path, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags, struct err *e);
     int (*unlink)(struct disk *d, const char *path, unsigned flags, struct err *e); // absent is success
+    // Another name in the same directory, in place of what has it; durable. E_NOTFOUND, E_INVAL for another directory.
+    int (*rename)(struct disk *d, const char *from, const char *to, unsigned flags, struct err *e);
     int (*mkdirs)(struct disk *d, const char *path, uint32_t mode, unsigned flags, struct err *e); // existing is success
     // Below the agent's own directories only; absent is success. Never follows a symlink nor enters a mount; 64 levels at most.
     int (*rmtree)(struct disk *d, const char *path, struct err *e);

@@ -274,3 +274,23 @@ int fs_real_unlink(struct disk *d, const char *path, unsigned flags, struct err 
         return fs_sync_dir(place.dir, path, flags, e);
     return r == E_NOTFOUND ? 0 : fs_fail(e, &why);
 }
+
+int fs_real_rename(struct disk *d, const char *from, const char *to, unsigned flags, struct err *e)
+{
+    const char *old = strrchr(from, '/'), *new = strrchr(to, '/');
+    if (old == NULL || new == NULL || old - from != new - to || memcmp(from, to, (size_t)(old - from)) != 0)
+        return err_set(e, E_INVAL, "%s and %s are not in one directory", from, to);
+    int r = path_check(to, e);
+    if (r != 0)
+        return r;
+    AUTO_PLACE struct fs_place place = FS_PLACE_INIT;
+    struct stat st;
+    r = fs_place(fs_real(d), from, flags, &place, e);
+    if (r == 0)
+        r = fs_place_stat(&place, from, flags, &st, e);
+    if (r != 0)
+        return r;
+    if (renameat(place.dir, place.name, place.dir, new + 1) != 0)
+        return err_sys(e, errno, "%s to %s", from, to);
+    return fs_sync_dir(place.dir, to, flags, e);
+}

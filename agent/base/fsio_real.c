@@ -34,6 +34,7 @@ static const struct disk_ops real_ops = {
     .stat = fs_real_stat,
     .chattr = fs_real_chattr,
     .unlink = fs_real_unlink,
+    .rename = fs_real_rename,
     .mkdirs = fs_real_mkdirs,
     .rmtree = fs_real_rmtree,
     .list = fs_real_list,

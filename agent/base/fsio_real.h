@@ -66,6 +66,7 @@ int fs_real_write(struct disk *d, const char *path, const void *p, size_t n, uin
 int fs_real_stat(struct disk *d, const char *path, unsigned flags, struct fs_stat *out, struct err *e);
 int fs_real_chattr(struct disk *d, const char *path, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags, struct err *e);
 int fs_real_unlink(struct disk *d, const char *path, unsigned flags, struct err *e);
+int fs_real_rename(struct disk *d, const char *from, const char *to, unsigned flags, struct err *e);
 bool fs_is_temporary(const char *name); // one of write's own, or its leftover
 
 // fsio_tree.c
