@@ -47,7 +47,7 @@ struct config {
     char *port_name;          // exec | null
     char *port_root;          // "" or /host
     // [clock]
-    bool clock_always;
+    int clock_trust;          // 0 auto, 1 always
     // [log]
     enum log_level log_level;
     enum log_format log_format;

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// main — the real seams, and the order in which an agent comes to life. `limpet shim` is the same binary and never gets here.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/log.h"
+#include "local/local.h"
+#include "shim/shim.h"
+#include "wire/enroll.h"
+#include "wire/link.h"
+
+enum { CRED_REREAD_MS = 60000 };
+
+extern char **environ;
+static char **saved_argv;
+
+// Everything that lives as long as the process.
+struct process {
+    const struct config *config;
+    const char *version;
+    struct clock clock;
+    struct loop *loop;
+    struct disk *disk;
+    struct port *port;
+    struct transport *transport;
+    struct cred cred;
+    bool enrolled, from_identity, restart;
+    char node[254], ns[64];
+    struct agent *agent;
+    struct control *control;
+    struct link_watch link;
+    struct enroll_renew *renew;
+    struct timer cred_timer;
+    struct loop_fd signals;
+    int lock_fd;
+};
+
+// Credentials.
+
+static const char *env(const char *name)
+{
+    const char *v = getenv(name);
+    return v != NULL && v[0] != '\0' ? v : NULL;
+}
+
+static int dup_into(char **out, const char *v, struct err *e)
+{
+    if (v == NULL)
+        return 0;
+    free(*out);
+    *out = strdup(v);
+    return *out != NULL ? 0 : err_set(e, E_NOMEM, "credentials");
+}
+
+// [server] url with files.
+static int cred_from_keys(struct process *p, struct err *e)
+{
+    bool changed;
+    const struct config *c = p->config;
+    int rc = dup_into(&p->cred.server, c->server_url, e);
+    if (rc == 0)
+        rc = dup_into(&p->cred.ca_file, c->server_ca_file, e);
+    if (rc == 0)
+        rc = dup_into(&p->cred.token_file, c->server_token_file, e);
+    if (rc == 0)
+        rc = dup_into(&p->cred.cert_file, c->server_cert_file, e);
+    if (rc == 0)
+        rc = dup_into(&p->cred.key_file, c->server_key_file, e);
+    return rc < 0 ? rc : cred_reload(&p->cred, p->disk, &changed, e);
+}
+
+// First found wins: explicit keys, kubeconfig, the stored identity, in-cluster. None is no error: the agent runs from its cache.
+static int load_credentials(struct process *p, struct err *e)
+{
+    const struct config *c = p->config;
+    int rc;
+    if (c->server_url != NULL)
+        rc = cred_from_keys(p, e);
+    else if (c->server_kubeconfig != NULL)
+        rc = cred_from_kubeconfig(&p->cred, p->disk, c->server_kubeconfig, c->server_context, e);
+    else if ((rc = cred_load_identity(&p->cred, p->disk, c->state_dir, p->node, e)) != E_NOTFOUND)
+        p->from_identity = rc == 0;
+    else if (env("KUBERNETES_SERVICE_HOST") != NULL && env("KUBERNETES_SERVICE_PORT") != NULL)
+        rc = cred_in_cluster(&p->cred, p->disk, env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT"), e);
+    else
+        return 0;
+    if (rc < 0)
+        return err_wrap(e, "credentials");
+    p->enrolled = true;
+    if (dup_into(&p->cred.server_name, c->server_name, e) < 0 || dup_into(&p->cred.proxy, c->server_proxy, e) < 0)
+        return e->cls;
+    return 0;
+}
+
+static void lower(char *s)
+{
+    for (; *s != '\0'; s++)
+        if (*s >= 'A' && *s <= 'Z')
+            *s = (char)(*s + 32);
+}
+
+static void choose_names(struct process *p)
+{
+    const struct config *c = p->config;
+    if (c->node_name != NULL)
+        snprintf(p->node, sizeof(p->node), "%s", c->node_name);
+    if (p->node[0] == '\0' && gethostname(p->node, sizeof(p->node) - 1) == 0)
+        lower(p->node);
+    const char *ns = c->node_namespace != NULL ? c->node_namespace : p->cred.ns;
+    snprintf(p->ns, sizeof(p->ns), "%s", ns != NULL ? ns : "");
+}
+
+static int open_transport(struct process *p, struct err *e)
+{
+    char agent[64];
+    snprintf(agent, sizeof(agent), "limpet/%s", p->version);
+    struct http_conf hc = { .base_url = p->cred.server, .ca_pem = p->cred.ca_pem, .cert_pem = p->cred.cert_pem, .key_pem = p->cred.key_pem,
+                            .server_name = p->cred.server_name, .proxy = p->cred.proxy, .no_proxy = p->config->server_no_proxy, .user_agent = agent };
+    int rc = http_new(&p->transport, p->loop, &hc, e);
+    return rc < 0 ? rc : http_set_bearer(p->transport, p->cred.token, e);
+}
+
+// The files are read again each minute and at once on 401; what cannot be read keeps the old value.
+static void reread(struct process *p)
+{
+    struct err e = ERR_INIT;
+    bool changed = false;
+    int rc = cred_reload(&p->cred, p->disk, &changed, &e);
+    if (rc == 0 && changed)
+        rc = http_set_identity(p->transport, p->cred.ca_pem, p->cred.cert_pem, p->cred.key_pem, &e);
+    if (rc == 0 && changed)
+        rc = http_set_bearer(p->transport, p->cred.token, &e);
+    if (rc < 0)
+        log_warn("cred", "kept-old class=%s error=\"%s\"", err_word(e.cls), e.msg);
+    else if (changed)
+        log_info("cred", "reread");
+    if (changed && p->agent != NULL)
+        sync_kick(p->agent->sync, true);
+}
+
+static bool has_files(const struct process *p)
+{
+    return p->cred.token_file != NULL || p->cred.ca_file != NULL || p->cred.cert_file != NULL;
+}
+
+static void on_cred_timer(struct timer *t)
+{
+    struct process *p = container_of(t, struct process, cred_timer);
+    reread(p);
+    if (has_files(p) && timer_in(p->loop, t, CRED_REREAD_MS) < 0)
+        log_error("cred", "no-timer");
+}
+
+static void on_unauthorized(void *ctx)
+{
+    reread(ctx);
+}
+
+static void on_link_up(struct link_watch *w)
+{
+    struct process *p = container_of(w, struct process, link);
+    if (p->agent != NULL && p->agent->sync != NULL)
+        sync_kick(p->agent->sync, false);
+}
+
+// Signals, the service manager, the lock.
+
+static void on_signal(struct loop_fd *f, unsigned events)
+{
+    struct process *p = container_of(f, struct process, signals);
+    struct signalfd_siginfo si;
+    (void)events;
+    while (read(f->fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+        if (si.ssi_signo == SIGHUP && p->transport != NULL) {
+            reread(p);
+        } else if (si.ssi_signo != SIGHUP) {
+            log_info("main", "stopping signal=%u", si.ssi_signo);
+            loop_stop(p->loop);
+        }
+    }
+}
+
+static int watch_signals(struct process *p, struct err *e)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, errno, "signalfd");
+    return loop_fd_add(p->loop, &p->signals, fd, LOOP_IN, on_signal, e);
+}
+
+static void notify(const char *state)
+{
+    const char *path = env("NOTIFY_SOCKET");
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    if (path == NULL || strlen(path) >= sizeof(sa.sun_path))
+        return;
+    int fd AUTO_CLOSE = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    memcpy(sa.sun_path, path, strlen(path));
+    if (path[0] == '@')
+        sa.sun_path[0] = '\0';
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    if (fd >= 0 && sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&sa, len) < 0)
+        log_warn("main", "service-manager-not-told state=%s", state);
+}
+
+static int take_lock(struct process *p, struct err *e)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s%s/agent.lock", p->disk->root, p->config->run_dir);
+    p->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (p->lock_fd < 0)
+        return err_sys(e, errno, "%s", path);
+    if (flock(p->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(e, E_BUSY, "an agent runs already with run directory %s; see `limpet status`", p->config->run_dir);
+    return 0;
+}
+
+static int make_dirs(struct process *p, struct err *e)
+{
+    const struct disk_ops *o = p->disk->ops;
+    int rc = o->mkdirs(p->disk, p->config->state_dir, 0700, 0, e);
+    if (rc == 0)
+        rc = o->mkdirs(p->disk, p->config->run_dir, 0755, FS_NOSYNC, e);
+    return rc < 0 ? rc : o->mkdirs(p->disk, p->config->log_dir, 0750, FS_NOSYNC, e);
+}
+
+static int open_port(struct process *p, struct err *e)
+{
+    struct exec_port_conf pc = { .run_dir = p->config->run_dir, .log_dir = p->config->log_dir, .self = "/proc/self/exe" };
+    if (strcmp(p->config->port_name, "null") == 0)
+        return port_null_new(&p->port, p->loop, e);
+    return port_exec_new(&p->port, p->loop, p->disk, &pc, e);
+}
+
+static void on_restart(void *ctx)
+{
+    struct process *p = ctx;
+    p->restart = true;
+    loop_stop(p->loop);
+}
+
+static void on_reload(void *ctx)
+{
+    struct process *p = ctx;
+    if (p->transport != NULL)
+        reread(p);
+}
+
+// Birth, in order; each step needs the ones before it.
+
+static int open_seams(struct process *p, struct err *e)
+{
+    struct loop_backend *b;
+    clock_real_init(&p->clock);
+    p->clock.always = p->config->clock_trust == 1;
+    log_setup(p->config->log_level, p->config->log_format, &p->clock);
+    int rc = loop_backend_epoll(&b, e);
+    if (rc == 0)
+        rc = loop_new(&p->loop, &p->clock, b, e);
+    if (rc == 0)
+        rc = disk_real_new(&p->disk, p->loop, p->config->port_root != NULL ? p->config->port_root : "", e);
+    if (rc == 0)
+        rc = make_dirs(p, e);
+    if (rc == 0)
+        rc = take_lock(p, e);
+    if (rc == 0)
+        rc = watch_signals(p, e);
+    return rc < 0 ? rc : open_port(p, e);
+}
+
+static int open_agent(struct process *p, struct err *e)
+{
+    struct agent_seams seams = { .loop = p->loop, .clock = &p->clock, .disk = p->disk, .port = p->port, .transport = p->transport };
+    struct agent_conf ac = { .config = p->config, .node = p->node, .ns = p->ns, .unauthorized = on_unauthorized, .ctx = p };
+    int rc = agent_new(&p->agent, &seams, &ac, e);
+    if (rc == 0 && p->from_identity)
+        rc = enroll_renew_new(&p->renew, p->loop, &p->agent->kube, p->disk, p->config->state_dir, p->node, &p->cred, p->transport, e);
+    return rc < 0 ? rc : agent_start(p->agent, e);
+}
+
+static int open_surroundings(struct process *p, struct err *e)
+{
+    struct control_conf cc = { .agent = p->agent, .version = p->version, .server = p->cred.server != NULL ? p->cred.server : "",
+                               .restart = on_restart, .reload = on_reload, .ctx = p };
+    struct err le = ERR_INIT;
+    if (link_watch_start(&p->link, p->loop, on_link_up, &le) < 0)
+        log_info("main", "no-link-events why=\"%s\"", le.msg);
+    timer_init(&p->cred_timer, on_cred_timer);
+    if (p->transport != NULL && has_files(p) && timer_in(p->loop, &p->cred_timer, CRED_REREAD_MS) < 0)
+        return err_set(e, E_NOMEM, "timer");
+    return control_start(&p->control, p->loop, p->config, &cc, e);
+}
+
+static int live(struct process *p, struct err *e)
+{
+    int rc = open_seams(p, e);
+    if (rc == 0)
+        rc = load_credentials(p, e);
+    if (rc < 0)
+        return rc;
+    choose_names(p);
+    if (p->enrolled && p->ns[0] == '\0')
+        return err_set(e, E_INVAL, "no namespace: set [node] namespace, or use `limpet join`");
+    if (p->enrolled)
+        rc = open_transport(p, e);
+    if (rc == 0)
+        rc = open_agent(p, e);
+    if (rc == 0)
+        rc = open_surroundings(p, e);
+    if (rc < 0)
+        return rc;
+    log_info("main", "started version=%s node=%s namespace=%s server=%s", p->version, p->node, p->ns, p->enrolled ? p->cred.server : "none");
+    notify("READY=1");
+    return loop_run(p->loop, e);
+}
+
+static void die(struct process *p)
+{
+    notify("STOPPING=1");
+    control_stop(p->control);
+    if (p->loop != NULL) {
+        link_watch_stop(&p->link);
+        timer_cancel(p->loop, &p->cred_timer);
+    }
+    enroll_renew_free(p->renew);
+    agent_stop(p->agent);
+    if (p->transport != NULL)
+        transport_free(p->transport);
+    if (p->port != NULL)
+        p->port->ops->free(p->port);
+    if (p->loop != NULL) {
+        loop_fd_del(p->loop, &p->signals);
+        if (p->signals.fd > 0)
+            close(p->signals.fd);
+    }
+    if (p->disk != NULL)
+        disk_free(p->disk);
+    cred_fini(&p->cred);
+    loop_free(p->loop);
+    if (p->lock_fd >= 0)
+        close(p->lock_fd);
+}
+
+static int run(const struct config *c, const char *version)
+{
+    struct process p = { .config = c, .version = version, .lock_fd = -1 };
+    struct err e = ERR_INIT;
+    prctl(PR_SET_DUMPABLE, 0); // the token must not reach a core file
+    int rc = live(&p, &e);
+    if (rc < 0)
+        log_error("main", "cannot-run class=%s error=\"%s\"", err_word(e.cls), e.msg);
+    die(&p);
+    if (rc == 0 && p.restart)
+        execv("/proc/self/exe", saved_argv);
+    return rc < 0 ? EXIT_FAIL : EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct cli_hooks hooks = { .run = run };
+    saved_argv = argv;
+    if (argc > 1 && strcmp(argv[1], "shim") == 0)
+        return shim_main(argc - 1, argv + 1);
+    return cli_main(argc, argv, &hooks);
+}
