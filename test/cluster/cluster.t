@@ -3,7 +3,9 @@
 #
 # The rig tests itself: what the other tests rely on.
 
-. "$(dirname "$0")/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd -P)
+# shellcheck source=lib.sh
+. "$here/lib.sh"
 
 runs=$cluster_runs/cluster-test.$$
 a=$runs/a b=$runs/b
@@ -120,6 +122,7 @@ test_crud() {
 
 test_rbac_is_exact() {
 	ok "a ServiceAccount with a Role" on "$a" apply -f - <<<"$device_rbac"
+	# shellcheck disable=SC2034 # lib.sh's
 	CLUSTER_DIR=$a
 	ok "has a credential of its own" kubeconfig_for edge-a device "$runs/device.kubeconfig"
 	is "$(stat -c %a "$runs/device.kubeconfig")" 600 "which nobody else may read"

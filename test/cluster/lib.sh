@@ -13,8 +13,9 @@
 
 set -u
 
-readonly cluster_program=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)/cluster
-readonly cluster_runs=${cluster_program%/test/cluster/cluster}/build/cluster/run
+cluster_program=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)/cluster
+cluster_runs=${cluster_program%/test/cluster/cluster}/build/cluster/run
+readonly cluster_program cluster_runs
 
 # ------------------------------------------------------------------------------------------------------------------ TAP
 
