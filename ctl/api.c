@@ -7,6 +7,11 @@
 
 #include "version.h"
 
+enum {
+    API_PATIENCE_MS = 30000,
+    API_PATIENCE_STEP_MS = 500,
+};
+
 // --- Configuration -----------------------------------------------------------------------------------------------------------------
 
 static bool is_there(struct disk *d, const char *path)
@@ -116,6 +121,15 @@ void api_close(struct api *a)
 
 // --- Requests ----------------------------------------------------------------------------------------------------------------------
 
+int api_pause(struct api *a, int64_t ms, struct err *e)
+{
+    int r = 0;
+    int64_t end = clock_mono(&a->clock) + ms;
+    for (int64_t left = ms; r == 0 && left > 0; left = end - clock_mono(&a->clock))
+        r = loop_turn(a->loop, left, e);
+    return r;
+}
+
 // Waits for a call that was started and takes its answer.
 static int finish(struct api *a, struct kube_call *c, struct json **answer, struct err *e)
 {
@@ -127,8 +141,8 @@ static int finish(struct api *a, struct kube_call *c, struct json **answer, stru
     return r;
 }
 
-static int exchange(struct api *a, const char *method, const char *path, const char *type, const char *body, size_t len,
-                    struct json **answer, struct err *e)
+static int exchange_once(struct api *a, const char *method, const char *path, const char *type, const char *body, size_t len,
+                         struct json **answer, struct err *e)
 {
     struct kube_call call;
 
@@ -140,6 +154,25 @@ static int exchange(struct api *a, const char *method, const char *path, const c
     buf_wipe(&call.answer);
     kube_call_fini(&call);
     return r;
+}
+
+// "Come back later" is obeyed, within reason: a server says so for a moment whenever it begins to serve a new resource.
+static int exchange(struct api *a, const char *method, const char *path, const char *type, const char *body, size_t len,
+                    struct json **answer, struct err *e)
+{
+    int64_t end = clock_mono(&a->clock) + API_PATIENCE_MS;
+    for (;;) {
+        struct err why = ERR_INIT;
+        int r = exchange_once(a, method, path, type, body, len, answer, &why);
+        if (r != E_BUSY || clock_mono(&a->clock) >= end) {
+            if (r != 0)
+                *e = why;
+            return r;
+        }
+        r = api_pause(a, MIN(MAX(why.retry_after_ms, API_PATIENCE_STEP_MS), API_PATIENCE_MS), e);
+        if (r != 0)
+            return r;
+    }
 }
 
 int api_get(struct api *a, const char *path, struct json **answer, struct err *e)
@@ -157,15 +190,6 @@ int api_post(struct api *a, const char *path, const struct json *body, struct js
 int api_delete(struct api *a, const char *path, struct err *e)
 {
     return exchange(a, "DELETE", path, NULL, NULL, 0, NULL, e);
-}
-
-int api_pause(struct api *a, int64_t ms, struct err *e)
-{
-    int r = 0;
-    int64_t end = clock_mono(&a->clock) + ms;
-    for (int64_t left = ms; r == 0 && left > 0; left = end - clock_mono(&a->clock))
-        r = loop_turn(a->loop, left, e);
-    return r;
 }
 
 // --- Collections -------------------------------------------------------------------------------------------------------------------

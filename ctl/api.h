@@ -2,7 +2,7 @@
 // api — the API server as a command-line tool sees it: one request at a time, each call waits for its answer.
 //
 // A blocking wrapper around the agent's own client (wire/kube.h): same TLS, same credentials, same error classes. Every function
-// blocks until the answer is there, at most API_TIMEOUT_MS. Not for the agent, which never waits.
+// blocks until the answer is there; a server that asks to come back later is asked again, for 30 s. Not for the agent, which never waits.
 #ifndef CTL_API_H
 #define CTL_API_H
 
@@ -11,8 +11,6 @@
 #include "data/json.h"
 #include "wire/cred.h"
 #include "wire/kube.h"
-
-enum { API_TIMEOUT_MS = 30000 };
 
 struct api {
     struct clock clock;

@@ -7,8 +7,8 @@
 #include "ctl/cmd.h"
 
 enum {
-    ESTABLISH_TIMEOUT_MS = 60000,
-    ESTABLISH_POLL_MS = 200,
+    SERVED_TIMEOUT_MS = 60000,
+    SERVED_POLL_MS = 200,
 };
 
 static int apply_one(struct api *a, const struct manifest *m, bool dry_run, struct err *e)
@@ -36,22 +36,44 @@ static bool is_established(const struct json *crd)
     return false;
 }
 
-static int wait_established(struct api *a, const struct manifest *m, struct err *e)
+// One look: *served tells whether requests for the kind would be answered. A name is PLURAL.GROUP.
+static int look(struct api *a, const struct manifest *m, bool *served, struct err *e)
 {
     char path[HTTP_URL_MAX];
-    int64_t end = clock_mono(&a->clock) + ESTABLISH_TIMEOUT_MS;
+    struct json *crd AUTO_JSON = NULL;
+    struct err why = ERR_INIT;
 
+    *served = false;
     int r = api_path(path, m->api_version, m->kind, m->ns, m->name, e);
-    while (r == 0) {
-        struct json *crd AUTO_JSON = NULL;
+    if (r == 0)
         r = api_get(a, path, &crd, e);
-        if (r != 0 || is_established(crd))
-            break;
-        if (clock_mono(&a->clock) > end)
-            return err_set(e, E_TIMEOUT, "%s is not served after %d s", m->name, ESTABLISH_TIMEOUT_MS / 1000);
-        r = api_pause(a, ESTABLISH_POLL_MS, e);
-    }
+    if (r != 0 || !is_established(crd))
+        return r;
+    // Established comes a moment before the first request is answered.
+    int plural = (int)strcspn(m->name, ".");
+    snprintf(path, sizeof(path), "/apis/%s/v1alpha1/%.*s?limit=1", m->name + plural + 1, plural, m->name);
+    r = api_get(a, path, NULL, &why);
+    *served = r == 0;
+    if (r == 0 || r == E_UNSUP || r == E_NOTFOUND || r == E_BUSY)
+        return 0;
+    *e = why;
     return r;
+}
+
+static int wait_served(struct api *a, const struct manifest *m, struct err *e)
+{
+    int64_t end = clock_mono(&a->clock) + SERVED_TIMEOUT_MS;
+    for (;;) {
+        bool served;
+        int r = look(a, m, &served, e);
+        if (r != 0 || served)
+            return r;
+        if (clock_mono(&a->clock) > end)
+            return err_set(e, E_TIMEOUT, "%s is not served after %d s", m->name, SERVED_TIMEOUT_MS / 1000);
+        r = api_pause(a, SERVED_POLL_MS, e);
+        if (r != 0)
+            return r;
+    }
 }
 
 static int install(struct api *a, bool dry_run, struct err *e)
@@ -62,7 +84,7 @@ static int install(struct api *a, bool dry_run, struct err *e)
             return r;
     }
     for (const struct manifest *m = cluster_manifests; m->kind != NULL && !dry_run; m++) {
-        int r = strcmp(m->kind, "CustomResourceDefinition") == 0 ? wait_established(a, m, e) : 0;
+        int r = strcmp(m->kind, "CustomResourceDefinition") == 0 ? wait_served(a, m, e) : 0;
         if (r != 0)
             return r;
     }

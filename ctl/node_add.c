@@ -44,7 +44,7 @@ static int check_installed(struct api *a)
     int r = api_get(a, "/apis/edge.limpet.dev/v1alpha1", &list, &e);
     if (r == 0)
         return EXIT_DONE;
-    if (r != E_NOTFOUND)
+    if (r != E_UNSUP && r != E_NOTFOUND)
         return cmd_fail(&e, NULL);
     err_set(&e, E_NOTFOUND, "the server does not know the edge resources");
     return cmd_fail(&e, "run limpetctl install first");

@@ -216,5 +216,5 @@ int cmd_node_list(const struct options *o)
         r = print_rows(&l, o->output, now_us, &e);
     rows_fini(&l);
     api_close(&a);
-    return r == 0 ? EXIT_DONE : cmd_fail(&e, r == E_NOTFOUND ? "run limpetctl install first" : NULL);
+    return r == 0 ? EXIT_DONE : cmd_fail(&e, r == E_UNSUP ? "run limpetctl install first" : NULL);
 }

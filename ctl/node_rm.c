@@ -28,7 +28,7 @@ static int count(struct api *a, const char *kind, const char *ns, size_t *n, str
     if (r != 0)
         return r;
     r = api_each(a, path, count_item, n, &why);
-    if (r == 0 || r == E_NOTFOUND) // the kinds may have been removed before the nodes
+    if (r == 0 || r == E_UNSUP) // the kinds may have been removed before the nodes
         return 0;
     *e = why;
     return r;
