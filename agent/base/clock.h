@@ -17,22 +17,22 @@
 struct clock;
 
 struct clock_ops {
-    int64_t (*mono_ms)(struct clock *c); // CLOCK_MONOTONIC, milliseconds
-    int64_t (*boot_ms)(struct clock *c); // CLOCK_BOOTTIME, milliseconds
-    int64_t (*wall_us)(struct clock *c); // CLOCK_REALTIME, microseconds since 1970
-    bool (*synced)(struct clock *c);     // the kernel says it is synchronised (adjtimex)
+    int64_t (*mono_ms)(struct clock *c);                // CLOCK_MONOTONIC, milliseconds
+    int64_t (*boot_ms)(struct clock *c);                // CLOCK_BOOTTIME, milliseconds
+    int64_t (*wall_us)(struct clock *c);                // CLOCK_REALTIME, microseconds since 1970
+    bool (*synced)(struct clock *c);                    // the kernel says it is synchronised (adjtimex)
     void (*random)(struct clock *c, void *p, size_t n); // never fails
     void (*boot_id)(struct clock *c, char out[37]);     // /proc/sys/kernel/random/boot_id, lower-case, terminated
 };
 
 struct clock {
     const struct clock_ops *ops;
-    int64_t floor_us;      // 0 = none
-    int64_t offset_us;     // server time minus boot-time, learned from a verified Date; used only while the wall is untrusted
-    bool always;           // [clock] trust=always
-    bool server_dated;     // a verified server Date was seen this boot
-    bool was_below_floor;  // the wall stood before the floor at start
-    bool no_rtc;           // nothing set the wall at boot (OpenWrt takes the newest file time): the floor proves nothing
+    int64_t floor_us;     // 0 = none
+    int64_t offset_us;    // server time minus boot-time, learned from a verified Date; used only while the wall is untrusted
+    bool always;          // [clock] trust=always
+    bool server_dated;    // a verified server Date was seen this boot
+    bool was_below_floor; // the wall stood before the floor at start
+    bool no_rtc;          // nothing set the wall at boot (OpenWrt takes the newest file time): the floor proves nothing
 };
 
 void clock_real_init(struct clock *c);

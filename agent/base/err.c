@@ -76,13 +76,11 @@ int err_wrap(struct err *e, const char *fmt, ...)
 }
 
 static const char *const words[] = {
-    [-E_INVAL] = "Invalid",       [-E_NOTFOUND] = "NotFound", [-E_CONFLICT] = "Conflict",
-    [-E_GONE] = "Gone",           [-E_AUTH] = "Unauthorized", [-E_FORBIDDEN] = "Forbidden",
-    [-E_OFFLINE] = "Offline",     [-E_TIMEOUT] = "Timeout",   [-E_BUSY] = "Busy",
-    [-E_IO] = "IOError",          [-E_NOSPC] = "NoSpace",     [-E_NOMEM] = "NoMemory",
-    [-E_UNSUP] = "Unsupported",   [-E_TERMINAL] = "Terminal", [-E_EXISTS] = "AlreadyExists",
-    [-E_TOOBIG] = "TooLarge",     [-E_CORRUPT] = "Corrupt",   [-E_CANCELED] = "Canceled",
-    [-E_SERVER] = "ServerError",
+    [-E_INVAL] = "Invalid",     [-E_NOTFOUND] = "NotFound",   [-E_CONFLICT] = "Conflict",    [-E_GONE] = "Gone",
+    [-E_AUTH] = "Unauthorized", [-E_FORBIDDEN] = "Forbidden", [-E_OFFLINE] = "Offline",      [-E_TIMEOUT] = "Timeout",
+    [-E_BUSY] = "Busy",         [-E_IO] = "IOError",          [-E_NOSPC] = "NoSpace",        [-E_NOMEM] = "NoMemory",
+    [-E_UNSUP] = "Unsupported", [-E_TERMINAL] = "Terminal",   [-E_EXISTS] = "AlreadyExists", [-E_TOOBIG] = "TooLarge",
+    [-E_CORRUPT] = "Corrupt",   [-E_CANCELED] = "Canceled",   [-E_SERVER] = "ServerError",
 };
 
 const char *err_word(int cls)

@@ -46,8 +46,8 @@ struct disk_ops {
     // stands untouched and no temporary is left (after a failed fsync of the directory the new file stands, not yet durable).
     // After a crash one temporary may be left, which the next write of the same file removes. A symlink in the file's place is
     // replaced, under FS_GUARDED refused; a directory, device, FIFO or socket is refused. uid/gid UINT32_MAX = leave the creator's.
-    int (*write)(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid,
-                 unsigned flags, struct err *e);
+    int (*write)(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags,
+                 struct err *e);
     int (*stat)(struct disk *d, const char *path, unsigned flags, struct fs_stat *out, struct err *e); // of the link itself
     // Of a file or directory, never through a symlink; under FS_GUARDED not of a file with a second hard link (E_FORBIDDEN).
     int (*chattr)(struct disk *d, const char *path, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags, struct err *e);

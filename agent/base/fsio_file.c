@@ -185,8 +185,8 @@ static int write_at(const struct fs_place *p, const char *path, const struct con
     return fs_sync_dir(p->dir, path, c->flags, e);
 }
 
-int fs_real_write(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid,
-                  unsigned flags, struct err *e)
+int fs_real_write(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags,
+                  struct err *e)
 {
     if (mode > 07777)
         return err_set(e, E_INVAL, "%s: mode %o", path, (unsigned)mode);

@@ -41,12 +41,15 @@ static inline int fs_fail(struct err *e, const struct err *why)
 
 // A final name and the directory that holds it.
 struct fs_place {
-    int dir;      // O_PATH
+    int dir;          // O_PATH
     const char *name; // points into the path; "." for "/"
 };
 void fs_place_fini(struct fs_place *p);
 #define AUTO_PLACE CLEANUP(fs_place_fini)
-#define FS_PLACE_INIT { -1, NULL }
+#define FS_PLACE_INIT \
+    {                 \
+        -1, NULL      \
+    }
 
 bool fs_probe_openat2(void);
 // Opens what is there (no O_CREAT). Under FS_GUARDED a symlink is E_FORBIDDEN, also as the last component unless oflags holds
@@ -61,8 +64,8 @@ enum fs_type fs_type_of(mode_t mode);
 
 // fsio_file.c
 int fs_real_read(struct disk *d, const char *path, size_t max, unsigned flags, struct buf *out, struct err *e);
-int fs_real_write(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid,
-                  unsigned flags, struct err *e);
+int fs_real_write(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags,
+                  struct err *e);
 int fs_real_stat(struct disk *d, const char *path, unsigned flags, struct fs_stat *out, struct err *e);
 int fs_real_chattr(struct disk *d, const char *path, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags, struct err *e);
 int fs_real_unlink(struct disk *d, const char *path, unsigned flags, struct err *e);
@@ -72,8 +75,7 @@ bool fs_is_temporary(const char *name); // one of write's own, or its leftover
 // fsio_tree.c
 int fs_real_mkdirs(struct disk *d, const char *path, uint32_t mode, unsigned flags, struct err *e);
 int fs_real_rmtree(struct disk *d, const char *path, struct err *e);
-int fs_real_list(struct disk *d, const char *path, int (*fn)(void *ctx, const char *name, enum fs_type t), void *ctx,
-                 struct err *e);
+int fs_real_list(struct disk *d, const char *path, int (*fn)(void *ctx, const char *name, enum fs_type t), void *ctx, struct err *e);
 
 // fsio_watch.c
 int fs_real_watch(struct disk *d, struct fs_watch *w, const char *dir, struct err *e);

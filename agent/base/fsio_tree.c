@@ -109,8 +109,7 @@ static enum fs_type entry_type(DIR *dir, const struct dirent *de)
     }
 }
 
-int fs_real_list(struct disk *d, const char *path, int (*fn)(void *ctx, const char *name, enum fs_type t), void *ctx,
-                 struct err *e)
+int fs_real_list(struct disk *d, const char *path, int (*fn)(void *ctx, const char *name, enum fs_type t), void *ctx, struct err *e)
 {
     AUTO_CLOSE int fd = -1;
     int rc = fs_open(fs_real(d), path, O_PATH | O_DIRECTORY, 0, &fd, e);

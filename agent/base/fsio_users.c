@@ -82,8 +82,7 @@ static bool find_entry(const char *text, const char *name, size_t fields, struct
 }
 
 // E_NOTFOUND when there is no such entry, also when there is no such file.
-static int look_up(struct disk *d, const char *file, const char *what, const char *name, size_t fields, struct entry *out,
-                   struct err *e)
+static int look_up(struct disk *d, const char *file, const char *what, const char *name, size_t fields, struct entry *out, struct err *e)
 {
     AUTO_BUF struct buf text = BUF_INIT(FILE_MAX);
     struct err why = ERR_INIT;

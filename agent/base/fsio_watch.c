@@ -57,7 +57,7 @@ static void end_dir(struct watched_dir *d)
 {
     struct list mark = { NULL, NULL };
     d->wd = -1;
-    list_del(&d->link); // from here on a watch of that path makes a new one
+    list_del(&d->link);                // from here on a watch of that path makes a new one
     list_add_tail(&d->watches, &mark); // keeps the directory from being freed by a callback
     while (d->watches.next != &mark) {
         struct fs_watch *w = container_of(d->watches.next, struct fs_watch, link);

@@ -451,8 +451,7 @@ static void report_left_out(enum log_level level, const char *module, const char
 {
     char note[128];
     int event = (int)MIN(strcspn(msg, "\x1f\x1e"), 60);
-    snprintf(note, sizeof(note), "left-out%ccount%c%u%cof%c%.*s", MARK_BLANK, MARK_EQUAL, left_out, MARK_BLANK, MARK_EQUAL, event,
-             msg);
+    snprintf(note, sizeof(note), "left-out%ccount%c%u%cof%c%.*s", MARK_BLANK, MARK_EQUAL, left_out, MARK_BLANK, MARK_EQUAL, event, msg);
     write_line(level, module, note);
 }
 

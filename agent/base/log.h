@@ -28,10 +28,10 @@ struct log_site { // one per call site; static
 };
 void log_at(struct log_site *site, enum log_level level, const char *module, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-#define LOG_AT_(level, module, ...)                            \
-    do {                                                       \
-        static struct log_site log_site_;                      \
-        if (log_enabled(level))                                \
+#define LOG_AT_(level, module, ...)                             \
+    do {                                                        \
+        static struct log_site log_site_;                       \
+        if (log_enabled(level))                                 \
             log_at(&log_site_, (level), (module), __VA_ARGS__); \
     } while (0)
 #define log_error(module, ...) LOG_AT_(LOG_ERROR, module, __VA_ARGS__)

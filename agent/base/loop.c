@@ -197,8 +197,7 @@ static void fire_due(struct loop *l)
 
 // --- descriptors
 
-int loop_fd_add(struct loop *l, struct loop_fd *f, int fd, unsigned events, void (*fn)(struct loop_fd *, unsigned),
-                struct err *e)
+int loop_fd_add(struct loop *l, struct loop_fd *f, int fd, unsigned events, void (*fn)(struct loop_fd *, unsigned), struct err *e)
 {
     *f = (struct loop_fd){ .fd = fd, .events = events, .fn = fn };
     int r = l->backend->fd_set(l->backend, f, e);

@@ -52,22 +52,21 @@ int loop_new(struct loop **out, struct clock *c, struct loop_backend *b, struct 
 int loop_backend_epoll(struct loop_backend **out, struct err *e) MUST_USE;
 void loop_free(struct loop *l);
 struct clock *loop_clock(struct loop *l);
-int64_t loop_now(struct loop *l); // monotonic ms, read once a turn
+int64_t loop_now(struct loop *l);            // monotonic ms, read once a turn
 uint64_t loop_wakeups(const struct loop *l); // turns that began with a sleep
 
 void timer_init(struct timer *t, void (*fn)(struct timer *t));
 // Sets or moves it; one set from a callback to a time gone by runs in the next turn. The heap of timers grows by doubling and never
 // shrinks, so memory is asked for only while there are more timers than ever before; moving a set timer cannot fail.
-int timer_set(struct loop *l, struct timer *t, int64_t at_ms);  // 0, or E_NOMEM (the timer is then unset)
+int timer_set(struct loop *l, struct timer *t, int64_t at_ms);   // 0, or E_NOMEM (the timer is then unset)
 int timer_in(struct loop *l, struct timer *t, int64_t delay_ms); // from loop_now(); a negative delay is 0
-void timer_cancel(struct loop *l, struct timer *t); // safe when not set
+void timer_cancel(struct loop *l, struct timer *t);              // safe when not set
 bool timer_is_set(const struct timer *t);
 
 // No events at all = watched for nothing, also not for errors, until loop_fd_mod().
-int loop_fd_add(struct loop *l, struct loop_fd *f, int fd, unsigned events, void (*fn)(struct loop_fd *, unsigned),
-                struct err *e) MUST_USE;
+int loop_fd_add(struct loop *l, struct loop_fd *f, int fd, unsigned events, void (*fn)(struct loop_fd *, unsigned), struct err *e) MUST_USE;
 int loop_fd_mod(struct loop *l, struct loop_fd *f, unsigned events, struct err *e) MUST_USE;
-void loop_fd_del(struct loop *l, struct loop_fd *f); // does not close; safe when not added
+void loop_fd_del(struct loop *l, struct loop_fd *f);                       // does not close; safe when not added
 void loop_dispatch_fd(struct loop *l, struct loop_fd *f, unsigned events); // for backends
 
 void loop_hook_add(struct loop *l, struct loop_hook *h, bool (*fn)(struct loop_hook *h)); // appended

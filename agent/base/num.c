@@ -142,7 +142,7 @@ int num_duration_ms(const char *s, int64_t *ms, struct err *e)
 // --- quantities
 
 struct suffix {
-    int tens;   // powers of ten
+    int tens;      // powers of ten
     unsigned twos; // powers of two
 };
 

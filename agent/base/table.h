@@ -19,10 +19,10 @@ struct table {
 };
 
 void table_init(struct table *t);
-void table_fini(struct table *t); // frees the buckets, not the nodes
-struct table_node *table_get(const struct table *t, const char *key);                  // NULL = absent
-int table_put(struct table *t, struct table_node *n, struct err *e) MUST_USE;           // E_EXISTS, E_NOMEM
-void table_del(struct table *t, struct table_node *n);                                  // safe when not inside
+void table_fini(struct table *t);                                             // frees the buckets, not the nodes
+struct table_node *table_get(const struct table *t, const char *key);         // NULL = absent
+int table_put(struct table *t, struct table_node *n, struct err *e) MUST_USE; // E_EXISTS, E_NOMEM
+void table_del(struct table *t, struct table_node *n);                        // safe when not inside
 static inline size_t table_count(const struct table *t)
 {
     return t->count;
@@ -30,7 +30,7 @@ static inline size_t table_count(const struct table *t)
 // Iteration in no particular order; the current node may be deleted or freed inside, others may not, and none may be added.
 struct table_node *table_first(const struct table *t);
 struct table_node *table_after(const struct table *t, const struct table_node *n);
-#define table_each_safe(it, t) \
+#define table_each_safe(it, t)                                                                                      \
     for (struct table_node *it = table_first(t), *it##_next = it != NULL ? table_after((t), it) : NULL; it != NULL; \
          it = it##_next, it##_next = it != NULL ? table_after((t), it) : NULL)
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define UNUSED __attribute__((unused))
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -19,7 +19,10 @@
 struct list {
     struct list *prev, *next;
 };
-#define LIST_INIT(name) { &(name), &(name) }
+#define LIST_INIT(name)  \
+    {                    \
+        &(name), &(name) \
+    }
 
 static inline void list_init(struct list *l)
 {
@@ -50,8 +53,7 @@ static inline void list_del(struct list *n)
     list_init(n);
 }
 #define list_each(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)
-#define list_each_safe(it, tmp, head) \
-    for (struct list *it = (head)->next, *tmp = it->next; it != (head); it = tmp, tmp = it->next)
+#define list_each_safe(it, tmp, head) for (struct list *it = (head)->next, *tmp = it->next; it != (head); it = tmp, tmp = it->next)
 
 // Ownership: CLEANUP(x) frees at scope end, steal() takes it out of the scope.
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
@@ -66,7 +68,12 @@ static inline void cleanup_close(const int *fd)
 }
 #define AUTO_FREE CLEANUP(cleanup_free)
 #define AUTO_CLOSE CLEANUP(cleanup_close)
-#define steal(p) ({ __typeof__(p) steal_tmp_ = (p); (p) = NULL; steal_tmp_; })
+#define steal(p)                        \
+    ({                                  \
+        __typeof__(p) steal_tmp_ = (p); \
+        (p) = NULL;                     \
+        steal_tmp_;                     \
+    })
 static inline int steal_fd(int *fd)
 {
     int r = *fd;

@@ -83,7 +83,9 @@ static void test_length(void)
 static void test_damage(void)
 {
     struct err e = ERR_INIT;
-    err_set(&e, E_INVAL, "%s", "a\xff" "b\xc3(\xe2\x82z\xed\xa0\x80");
+    err_set(&e, E_INVAL, "%s",
+            "a\xff"
+            "b\xc3(\xe2\x82z\xed\xa0\x80");
     ok(utf8_valid(e.msg, strlen(e.msg)), "damaged bytes do not pass");
     is_str(e.msg, "a?b?(??z???", "each becomes a ?");
     err_set(&e, E_INVAL, "%s", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80");
@@ -111,12 +113,30 @@ static void test_errno(void)
     static const struct {
         int no, cls;
     } t[] = {
-        { ENOENT, E_NOTFOUND },      { ENOSPC, E_NOSPC },       { EDQUOT, E_NOSPC },       { ENOMEM, E_NOMEM },
-        { EACCES, E_FORBIDDEN },     { EPERM, E_FORBIDDEN },    { EROFS, E_FORBIDDEN },    { EEXIST, E_EXISTS },
-        { ETIMEDOUT, E_TIMEOUT },    { EAGAIN, E_BUSY },        { EBUSY, E_BUSY },         { ECONNREFUSED, E_OFFLINE },
-        { ECONNRESET, E_OFFLINE },   { ENETUNREACH, E_OFFLINE }, { EHOSTUNREACH, E_OFFLINE }, { ENETDOWN, E_OFFLINE },
-        { EINVAL, E_INVAL },         { ENAMETOOLONG, E_INVAL }, { ENOTDIR, E_INVAL },      { EISDIR, E_INVAL },
-        { ELOOP, E_INVAL },          { EIO, E_IO },             { EMFILE, E_IO },          { 99999, E_IO },
+        { ENOENT, E_NOTFOUND },
+        { ENOSPC, E_NOSPC },
+        { EDQUOT, E_NOSPC },
+        { ENOMEM, E_NOMEM },
+        { EACCES, E_FORBIDDEN },
+        { EPERM, E_FORBIDDEN },
+        { EROFS, E_FORBIDDEN },
+        { EEXIST, E_EXISTS },
+        { ETIMEDOUT, E_TIMEOUT },
+        { EAGAIN, E_BUSY },
+        { EBUSY, E_BUSY },
+        { ECONNREFUSED, E_OFFLINE },
+        { ECONNRESET, E_OFFLINE },
+        { ENETUNREACH, E_OFFLINE },
+        { EHOSTUNREACH, E_OFFLINE },
+        { ENETDOWN, E_OFFLINE },
+        { EINVAL, E_INVAL },
+        { ENAMETOOLONG, E_INVAL },
+        { ENOTDIR, E_INVAL },
+        { EISDIR, E_INVAL },
+        { ELOOP, E_INVAL },
+        { EIO, E_IO },
+        { EMFILE, E_IO },
+        { 99999, E_IO },
     };
     for (size_t i = 0; i < ARRAY_LEN(t); i++)
         is_int(err_class_of_errno(t[i].no), t[i].cls, "errno %d is %s", t[i].no, err_word(t[i].cls));

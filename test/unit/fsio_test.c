@@ -129,7 +129,8 @@ static void teardown(void)
 static void test_paths(void)
 {
     static const char *const good[] = { "/", "/a", "/a/b", "/.a", "/..a", "/a..", "/...", "/a b\n" };
-    static const char *const bad[] = { "", "a", "./a", "../a", "//", "//a", "/a//b", "/a/", "/.", "/..", "/a/.", "/a/./b", "/a/..", "/a/../b" };
+    static const char *const bad[] = { "",    "a",  "./a", "../a", "//",     "//a",   "/a//b",
+                                       "/a/", "/.", "/..", "/a/.", "/a/./b", "/a/..", "/a/../b" };
     static char name[PATH_MAX + 10];
     struct err e = ERR_INIT;
     for (size_t i = 0; i < ARRAY_LEN(good); i++)
@@ -299,7 +300,8 @@ static void test_no_space(void)
     if (WIFEXITED(st) && WEXITSTATUS(st) == 77)
         skip("no right to mount a small file system");
     else
-        is_int(st, 0, "%s: a full file system (1-4), its size (5), a mount in a tree (6), a read-only one (7); status is 256 times the step", how);
+        is_int(st, 0,
+               "%s: a full file system (1-4), its size (5), a mount in a tree (6), a read-only one (7); status is 256 times the step", how);
     teardown();
 }
 
@@ -366,13 +368,13 @@ static void test_guard(void)
     put_file(outside, "secret", 0600);
     make_dir_(in_root("/etc"));
     put_file(in_root("/etc/real"), "real", 0644);
-    make_link("../outside", in_root("/etc/up"));      // out of the root, if it were followed
-    make_link("/etc", in_root("/abs"));               // inside, when resolved below the root
+    make_link("../outside", in_root("/etc/up")); // out of the root, if it were followed
+    make_link("/etc", in_root("/abs"));          // inside, when resolved below the root
     make_link("real", in_root("/etc/final"));
     make_link("../../../../../../../../etc/real", in_root("/etc/far"));
     make_link("loop", in_root("/loop"));
     snprintf(outside, sizeof(outside), "%s/outside", base);
-    make_link(outside, in_root("/etc/out"));          // absolute, out of the root
+    make_link(outside, in_root("/etc/out")); // absolute, out of the root
 
     static const char *const linked[] = { "/etc/final", "/abs/real", "/etc/far", "/loop", "/loop/x", "/etc/up/secret", "/etc/out/secret" };
     for (size_t i = 0; i < ARRAY_LEN(linked); i++) {
@@ -426,6 +428,31 @@ static void test_unlink(void)
     make_link("dir", in_root("/link"));
     is_int(d->ops->unlink(d, "/link", 0, &e), 0, "a symlink");
     ok(!is_there(in_root("/link")) && is_there(in_root("/dir")), "is removed itself");
+    teardown();
+}
+
+static void test_rename(void)
+{
+    struct err e = ERR_INIT;
+    setup();
+    make_dir_(in_root("/dir"));
+    put_file(in_root("/dir/a"), "a", 0600);
+    put_file(in_root("/dir/b"), "b", 0600);
+    is_int(d->ops->rename(d, "/dir/a", "/dir/b", FS_GUARDED, &e), 0, "%s: renamed onto another", how);
+    is_str(get_file(in_root("/dir/b")), "a", "which it replaces");
+    is_int(count_entries(in_root("/dir")), 1, "and leaves its old name");
+    is_int(d->ops->rename(d, "/dir/a", "/dir/c", 0, &e), E_NOTFOUND, "what is not there is not renamed");
+    is_int(d->ops->rename(d, "/dir/b", "/b", 0, &e), E_INVAL, "not to another directory");
+    is_int(d->ops->rename(d, "/dir/b", "/dif/b", 0, &e), E_INVAL, "of equal length");
+    is_int(d->ops->rename(d, "/dir/b", "/dir/..", 0, &e), E_INVAL, "nor to no name");
+    is_int(d->ops->rename(d, "b", "c", 0, &e), E_INVAL, "nor without paths");
+    ok(d->ops->rename(d, "/dir", "/", 0, &e) < 0, "nor to the root");
+    make_link("/etc/passwd", in_root("/dir/link"));
+    make_link("dir", in_root("/way"));
+    is_int(d->ops->rename(d, "/dir/link", "/dir/x", FS_GUARDED, &e), E_FORBIDDEN, "guarded: not a symlink");
+    is_int(d->ops->rename(d, "/way/b", "/way/x", FS_GUARDED, &e), E_FORBIDDEN, "nor through one");
+    is_int(d->ops->rename(d, "/way/b", "/way/x", 0, &e), 0, "unguarded it is");
+    is_str(get_file(in_root("/dir/x")), "a", "found there");
     teardown();
 }
 
@@ -595,7 +622,8 @@ static void hear(void)
 static unsigned count_dirs(void)
 {
     unsigned n = 0;
-    list_each(it, &fs_real(d)->watcher.dirs) n++;
+    list_each(it, &fs_real(d)->watcher.dirs)
+        n++;
     return n;
 }
 
@@ -769,13 +797,20 @@ static void test_users(void)
     static const struct {
         const char *name;
         uint32_t uid, gid;
-    } good[] = { { "root", 0, 0 },   { "web", 33, 333 },          { "last", 1000, 1001 }, { "33", 33, 333 },
-                 { "0", 0, 0 },      { "65534", 65534, UINT32_MAX }, { "", UINT32_MAX, UINT32_MAX }, { "4294967294", 4294967294, UINT32_MAX } };
+    } good[] = { { "root", 0, 0 },
+                 { "web", 33, 333 },
+                 { "last", 1000, 1001 },
+                 { "33", 33, 333 },
+                 { "0", 0, 0 },
+                 { "65534", 65534, UINT32_MAX },
+                 { "", UINT32_MAX, UINT32_MAX },
+                 { "4294967294", 4294967294, UINT32_MAX } };
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
         is_int(d->ops->user(d, good[i].name, &uid, &gid, &e), 0, "user \"%s\" %s", good[i].name, e.msg);
         ok(uid == good[i].uid && gid == good[i].gid, "is %u:%u", uid, gid);
     }
-    static const char *const none[] = { "broken", "bad", "nogid", "huge", "neg", "we", "webx", "web:x", "x", "Web", "a second one", "web\n", " web" };
+    static const char *const none[] = { "broken", "bad", "nogid", "huge",         "neg",   "we",  "webx",
+                                        "web:x",  "x",   "Web",   "a second one", "web\n", " web" };
     uid = gid = 1;
     for (size_t i = 0; i < ARRAY_LEN(none); i++)
         is_int(d->ops->user(d, none[i], &uid, &gid, &e), E_NOTFOUND, "no user \"%s\"", none[i]);
@@ -830,6 +865,7 @@ int main(void)
         test_chattr_refusals();
         test_guard();
         test_unlink();
+        test_rename();
         test_mkdirs();
         test_list();
         test_rmtree();

@@ -48,7 +48,9 @@ static void test_json(void)
     start(LOG_JSON);
     log_set_trace(0x2a);
     log_warn("m", "watch failed err=\"%s\" again=%dms now", "no route", 800);
-    is_str(got, HEAD("warn") ",\"event\":\"watch\",\"trace_id\":\"000000000000002a\",\"err\":\"no route\",\"again\":\"800ms\",\"msg\":\"failed now\"}\n",
+    is_str(got,
+           HEAD("warn") ",\"event\":\"watch\",\"trace_id\":\"000000000000002a\",\"err\":\"no route\",\"again\":\"800ms\",\"msg\":\"failed "
+                        "now\"}\n",
            "quoted value, trace, and the other words");
     start(LOG_JSON);
     log_error("m", "a=1 b=");
@@ -58,11 +60,14 @@ static void test_json(void)
     is_str(got, HEAD("debug") "}\n", "nothing to say");
     start(LOG_JSON);
     log_info("m", "x level=9 ts=1 module=2 event=3 msg=4 trace_id=5");
-    is_str(got, HEAD("info") ",\"event\":\"x\",\"level_\":\"9\",\"ts_\":\"1\",\"module_\":\"2\",\"event_\":\"3\",\"msg_\":\"4\",\"trace_id_\":\"5\"}\n",
+    is_str(got,
+           HEAD("info") ",\"event\":\"x\",\"level_\":\"9\",\"ts_\":\"1\",\"module_\":\"2\",\"event_\":\"3\",\"msg_\":\"4\",\"trace_id_\":"
+                        "\"5\"}\n",
            "members of its own are not overwritten");
     start(LOG_JSON);
     log_info("m", "x %d%% a-b.c_D=%5.2f|% d ==y", 50, 1.5, 3);
-    is_str(got, HEAD("info") ",\"event\":\"x\",\"a-b.c_D\":\" 1.50| 3\",\"msg\":\"50% ==y\"}\n", "conversions are no keys, their blanks no gaps");
+    is_str(got, HEAD("info") ",\"event\":\"x\",\"a-b.c_D\":\" 1.50| 3\",\"msg\":\"50% ==y\"}\n",
+           "conversions are no keys, their blanks no gaps");
     start(LOG_JSON);
     log_setup(LOG_INFO, LOG_JSON, NULL);
     log_info("m", "early");
@@ -74,23 +79,31 @@ static void test_hostile(void)
 {
     start(LOG_JSON);
     log_info("m", "x name=%s n=%d", "a b=c level=evil \"q\" \\ ", 1);
-    is_str(got, HEAD("info") ",\"event\":\"x\",\"name\":\"a b=c level=evil \\\"q\\\" \\\\ \",\"n\":\"1\"}\n", "blanks, quotes and equal signs do not break out");
+    is_str(got, HEAD("info") ",\"event\":\"x\",\"name\":\"a b=c level=evil \\\"q\\\" \\\\ \",\"n\":\"1\"}\n",
+           "blanks, quotes and equal signs do not break out");
     start(LOG_JSON);
-    log_info("m", "x name=%s", "1\n2\r3\t4\x01" "5\x7f" "6");
+    log_info("m", "x name=%s",
+             "1\n2\r3\t4\x01"
+             "5\x7f"
+             "6");
     is_str(got, HEAD("info") ",\"event\":\"x\",\"name\":\"1\\u000a2\\u000d3\\u00094\\u00015\\u007f6\"}\n", "control bytes are escaped");
     start(LOG_JSON);
     log_info("m", "x name=%s", "\xff \xc3( \xed\xa0\x80 gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80");
     is_str(got, HEAD("info") ",\"event\":\"x\",\"name\":\"\\ufffd \\ufffd( \\ufffd\\ufffd\\ufffd gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80\"}\n",
            "damaged UTF-8 is marked, sound UTF-8 kept");
     start(LOG_JSON);
-    log_info("m", "x name=%s", "a\x1flevel\x1e" "evil");
+    log_info("m", "x name=%s",
+             "a\x1flevel\x1e"
+             "evil");
     is_str(got, HEAD("info") ",\"event\":\"x\",\"msg\":\"name=a?level?evil\"}\n", "the marks themselves bring no member in");
     start(LOG_JSON);
     log_info("m", "%s", "evil=1 more=2");
     is_str(got, HEAD("info") ",\"event\":\"evil=1 more=2\"}\n", "nor does a whole text that looks like pairs");
 
     start(LOG_TEXT);
-    log_info("m", "x name=%s", "1\n2 error other: forged\x1b[31m\xc2\x9b" "1m\xff");
+    log_info("m", "x name=%s",
+             "1\n2 error other: forged\x1b[31m\xc2\x9b"
+             "1m\xff");
     is_int(lines, 1, "text: one line");
     ok(strchr(got, '\n') == got + got_len - 1, "with one newline, at its end");
     has_str(got, "info  m: x name=\"1\\x0a2 error other: forged\\x1b[31m\\u009b1m\\xff\"\n", "what a terminal would obey is escaped");
@@ -120,8 +133,13 @@ static void test_long(void)
     struct log_site site = { 0 };
     memset(big, 'f', 400);
     strcpy(big + 400, " a=1");
-    log_at(&site, LOG_INFO, "m", "%s ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
-           "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff a=1", "x");
+    log_at(
+        &site, LOG_INFO, "m",
+        "%s "
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+        "ff a=1",
+        "x");
     has_str(got, " a=1\"}\n", "a very long format has no pairs");
 }
 
@@ -130,7 +148,8 @@ static void test_text(void)
     start(LOG_TEXT);
     log_set_trace(1);
     log_info("sync", "relist kind=%s err=%s none=%s", "EdgeApp", "not now", "");
-    is_str(got, "2026-01-01T00:00:00.123456Z info  sync: relist kind=EdgeApp err=\"not now\" none=\"\" trace_id=0000000000000001\n", "text");
+    is_str(got, "2026-01-01T00:00:00.123456Z info  sync: relist kind=EdgeApp err=\"not now\" none=\"\" trace_id=0000000000000001\n",
+           "text");
     start(LOG_TEXT);
     lg.journal = true;
     log_error("m", "e");
