@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "local/cli.h"
+
+#include <string.h>
+
+#include "version.h"
+
+#define DEFAULT_CONFIG "/etc/limpet/limpet.ini"
+
+extern char **environ;
+
+static int cmd_run(struct cli *c);
+static int cmd_check_config(struct cli *c);
+static int cmd_version(struct cli *c);
+static int cmd_help(struct cli *c);
+
+static const struct cli_command commands[] = {
+    { "run", "", "run the agent in the foreground (what the service does)",
+      "Starts from the local cache at once, then follows the server. Ends orderly on SIGTERM or SIGINT; workloads keep running and are\n"
+      "adopted by the next agent. SIGHUP reads the credentials again.\n",
+      true, cmd_run },
+    { "join", "--server URL --ca-hash HASH --node NAME --namespace NS [--token-file FILE|-] [--ca-file FILE] [--proxy URL]",
+      "exchange a join token for this node's own credential",
+      "`limpetctl node add NAME --server URL` prints this command. The token is read from a file or from standard input, never from an\n"
+      "argument. The server's CA must match the hash (sha256 of its public key).\n",
+      true, cli_join },
+    { "leave", "[--yes] [--keep-workloads]", "stop and remove everything that was made here, and forget the identity",
+      "Without a running agent, or with --keep-workloads, only the identity is forgotten.\n", true, cli_leave },
+    { "status", "[-o json]", "how the agent is: link, sources, lease, outbox",
+      "Exit code 0: online. 1: offline, standing by or identity lost (everything keeps running). 3: no agent runs here.\n", true, cli_status },
+    { "get", "[KIND [NAME]] [-o json|diff]", "objects of this node with their state; differences between spec and machine",
+      "KIND is a plural, singular, kind or short name (edgeapps, eapp, EdgeConfig ...).\n", true, cli_get },
+    { "logs", "APP [-f] [--index N] [--tail BYTES]", "output of an EdgeApp", "", true, cli_logs },
+    { "outbox", "[--all] [-o json]", "what the server still has to hear, oldest first",
+      "--all shows the events that were acknowledged too, as far as they are kept.\n", true, cli_outbox },
+    { "resync", "[--accept]", "list everything again",
+      "--accept lets deletes through that are held back because the server's database seems restored, and accepts a changed cluster.\n", true, cli_resync },
+    { "store", "dump", "print the local store as JSON lines",
+      "Asks the running agent (the store is locked while it runs), or reads the store itself when none runs.\n", true, cli_store },
+    { "check-config", "[--print]", "check the configuration; all problems at once, exit 78", "--print shows every key with its effective value.\n", false,
+      cmd_check_config },
+    { "version", "", "print the version", "", false, cmd_version },
+    { "help", "[COMMAND]", "this text, or that of a command", "", false, cmd_help },
+};
+
+static const struct cli_command *find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static void print_help(FILE *f)
+{
+    fprintf(f, "limpet: makes this machine match its custom resources, online or not\n\nusage: limpet [--config FILE] [--set SECTION.KEY=VALUE] COMMAND\n\n");
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        fprintf(f, "  %-13s %s\n", commands[i].name, commands[i].help);
+    fprintf(f, "\nlimpet help COMMAND tells more. Configuration: %s, conf.d/*.ini beside it, LIMPET_<SECTION>_<KEY>, --set.\n", DEFAULT_CONFIG);
+}
+
+int cli_usage(const struct cli *c, const char *fmt, ...)
+{
+    va_list ap;
+    const struct cli_command *cmd = c->argc > 0 ? find(c->argv[0]) : NULL;
+    va_start(ap, fmt);
+    fputs("limpet: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\nusage: limpet %s %s\n", cmd != NULL ? cmd->name : "COMMAND", cmd != NULL ? cmd->args : "");
+    return EXIT_BAD_USAGE;
+}
+
+int cli_fail(const struct err *e)
+{
+    fprintf(stderr, "limpet: %s\n", e->msg);
+    return e->cls == E_OFFLINE ? EXIT_NOT_RUNNING : EXIT_FAIL;
+}
+
+const char *cli_value(const struct cli *c, int *i, const char *name, bool *missing)
+{
+    size_t n = strlen(name);
+    const char *arg = c->argv[*i];
+    *missing = false;
+    if (strncmp(arg, name, n) != 0)
+        return NULL;
+    if (arg[n] == '=')
+        return arg + n + 1;
+    if (arg[n] != '\0')
+        return NULL;
+    if (*i + 1 >= c->argc) {
+        *missing = true;
+        return NULL;
+    }
+    return c->argv[++*i];
+}
+
+// Talking to the agent.
+
+struct json *cli_request(const char *op)
+{
+    struct json *j = json_object();
+    (void)json_ok();
+    json_set_str(j, "op", op);
+    return j;
+}
+
+struct answer {
+    int (*fn)(void *ctx, const struct json *line);
+    void *ctx;
+    struct err error;
+    bool ended;
+};
+
+static int class_of_word(const char *word)
+{
+    for (int cls = -1; word != NULL && cls >= E_CLASS_LAST; cls--)
+        if (strcmp(err_word(cls), word) == 0)
+            return cls;
+    return E_IO;
+}
+
+static int on_answer(void *ctx, const char *text, size_t len)
+{
+    struct answer *a = ctx;
+    struct json *j AUTO_JSON = NULL;
+    int rc = json_parse(&j, text, len, &a->error);
+    if (rc < 0)
+        return rc;
+    const char *msg = json_str(json_get(j, "error"));
+    if (msg != NULL && json_get(j, "class") != NULL)
+        return err_set(&a->error, class_of_word(json_str(json_get(j, "class"))), "%s", msg);
+    if (json_get(j, "end") != NULL) {
+        a->ended = true;
+        return 0;
+    }
+    return a->fn != NULL ? a->fn(a->ctx, j) : 0;
+}
+
+int cli_ask(const struct cli *c, const struct json *request, int (*fn)(void *ctx, const struct json *line), void *ctx, struct err *e)
+{
+    struct answer a = { .fn = fn, .ctx = ctx };
+    struct buf text AUTO_BUF = BUF_INIT(64 * 1024);
+    int rc = json_print(request, &text, e);
+    if (rc == 0)
+        rc = control_ask(&c->config, buf_str(&text), on_answer, &a, e);
+    if (a.error.cls != 0) {
+        *e = a.error;
+        return e->cls;
+    }
+    if (rc == 0 && !a.ended)
+        return err_set(e, E_IO, "the agent hung up in the middle of its answer");
+    return rc;
+}
+
+// Commands that need no agent.
+
+static int cmd_run(struct cli *c)
+{
+    if (c->argc > 1)
+        return cli_usage(c, "run takes no arguments");
+    return c->hooks->run(&c->config, LIMPET_VERSION);
+}
+
+static int load(struct cli *c)
+{
+    struct buf problems AUTO_BUF = BUF_INIT(1024 * 1024);
+    struct err e = ERR_INIT;
+    int rc = config_load(&c->config, c->disk, c->config_file, c->config_named, c->sets, environ, &problems, &e);
+    if (rc == 0)
+        return 0;
+    fputs(buf_str(&problems), stderr);
+    fprintf(stderr, "limpet: %s\n", e.msg);
+    return rc == E_INVAL ? EXIT_CONFIG : EXIT_FAIL;
+}
+
+static int cmd_check_config(struct cli *c)
+{
+    bool print = c->argc == 2 && strcmp(c->argv[1], "--print") == 0;
+    struct buf text AUTO_BUF = BUF_INIT(1024 * 1024);
+    struct err e = ERR_INIT;
+    if (c->argc > 1 && !print)
+        return cli_usage(c, "unknown argument %s", c->argv[1]);
+    int rc = load(c);
+    if (rc != 0)
+        return rc;
+    if (!print) {
+        printf("%s: ok\n", c->config.config_file != NULL ? c->config.config_file : "defaults");
+        return EXIT_OK;
+    }
+    if (config_print(&c->config, &text, &e) < 0)
+        return cli_fail(&e);
+    fputs(buf_str(&text), stdout);
+    return EXIT_OK;
+}
+
+static int cmd_version(struct cli *c)
+{
+    (void)c;
+    printf("limpet %s (%s)\n", LIMPET_VERSION, LIMPET_COMMIT);
+    return EXIT_OK;
+}
+
+static int cmd_help(struct cli *c)
+{
+    const struct cli_command *cmd = c->argc > 1 ? find(c->argv[1]) : NULL;
+    if (c->argc > 1 && cmd == NULL)
+        return cli_usage(c, "no command %s", c->argv[1]);
+    if (cmd == NULL)
+        print_help(stdout);
+    else
+        printf("usage: limpet %s %s\n\n%s.\n%s", cmd->name, cmd->args, cmd->help, cmd->more);
+    return EXIT_OK;
+}
+
+// Global options, up to the command.
+static int globals(struct cli *c, int argc, char **argv)
+{
+    bool missing = false;
+    const char *v;
+    int i = 1;
+    c->argc = argc;
+    c->argv = argv;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        if ((v = cli_value(c, &i, "--config", &missing)) != NULL) {
+            c->config_file = v;
+            c->config_named = true;
+        } else if (!missing && (v = cli_value(c, &i, "--set", &missing)) != NULL) {
+            if (c->n_sets == CLI_SETS_MAX)
+                missing = true;
+            else
+                c->sets[c->n_sets++] = v;
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(stdout);
+            return EXIT_OK;
+        } else if (strcmp(argv[i], "--version") == 0) {
+            return cmd_version(c);
+        } else if (!missing) {
+            fprintf(stderr, "limpet: unknown option %s; see limpet --help\n", argv[i]);
+            return EXIT_BAD_USAGE;
+        }
+        if (missing) {
+            fprintf(stderr, "limpet: %s needs a value\n", argv[i]);
+            return EXIT_BAD_USAGE;
+        }
+    }
+    c->argc = argc - i;
+    c->argv = argv + i;
+    if (c->argc > 0)
+        return -1;
+    print_help(stderr);
+    return EXIT_BAD_USAGE;
+}
+
+static bool wants_help(const struct cli *c)
+{
+    for (int i = 1; i < c->argc; i++)
+        if (strcmp(c->argv[i], "--help") == 0 || strcmp(c->argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static int dispatch(struct cli *c)
+{
+    const struct cli_command *cmd = find(c->argv[0]);
+    if (cmd == NULL) {
+        fprintf(stderr, "limpet: no command %s; see limpet --help\n", c->argv[0]);
+        return EXIT_BAD_USAGE;
+    }
+    if (wants_help(c)) {
+        char *argv[] = { c->argv[0], (char *)(uintptr_t)cmd->name };
+        struct cli help = { .argc = 2, .argv = argv };
+        return cmd_help(&help);
+    }
+    int rc = cmd->needs_config ? load(c) : 0;
+    return rc != 0 ? rc : cmd->fn(c);
+}
+
+int cli_main(int argc, char **argv, const struct cli_hooks *h)
+{
+    struct cli c = { .config_file = getenv("LIMPET_CONFIG"), .hooks = h };
+    struct err e = ERR_INIT;
+    c.config_named = c.config_file != NULL;
+    if (c.config_file == NULL)
+        c.config_file = DEFAULT_CONFIG;
+    int rc = globals(&c, argc, argv);
+    if (rc >= 0)
+        return rc;
+    clock_real_init(&c.clock);
+    if (disk_real_new(&c.disk, NULL, "", &e) < 0)
+        return cli_fail(&e);
+    rc = dispatch(&c);
+    config_fini(&c.config);
+    disk_free(c.disk);
+    return fflush(stdout) == 0 ? rc : EXIT_FAIL;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <string.h>
+
+#include "local/cli.h"
+#include "wire/enroll.h"
+
+enum { TOKEN_MAX = 64 * 1024 };
+
+struct join_args {
+    const char *server, *ca_hash, *node, *ns, *token_file, *ca_file, *proxy;
+};
+
+// The token, from a file or standard input; blanks around it go.
+static int read_token(const char *file, struct buf *out, struct err *e)
+{
+    bool from_stdin = file == NULL || strcmp(file, "-") == 0;
+    FILE *f = from_stdin ? stdin : fopen(file, "re");
+    char piece[4096];
+    size_t n;
+    int rc = 0;
+    if (f == NULL)
+        return err_sys(e, errno, "token file %s", file);
+    while (rc == 0 && (n = fread(piece, 1, sizeof(piece), f)) > 0)
+        rc = buf_add(out, piece, n, e);
+    if (!from_stdin)
+        fclose(f);
+    memset(piece, 0, sizeof(piece));
+    while (rc == 0 && out->len > 0 && strchr(" \t\r\n", out->data[out->len - 1]) != NULL)
+        out->data[--out->len] = '\0';
+    if (rc == 0 && out->len == 0)
+        return err_set(e, E_INVAL, "no token: give it by --token-file FILE, or on standard input");
+    return rc;
+}
+
+static int parse(struct cli *c, struct join_args *a)
+{
+    const struct {
+        const char *name;
+        const char **field;
+    } options[] = { { "--server", &a->server }, { "--ca-hash", &a->ca_hash },       { "--node", &a->node },       { "--namespace", &a->ns },
+                    { "--token-file", &a->token_file }, { "--ca-file", &a->ca_file }, { "--proxy", &a->proxy } };
+    for (int i = 1; i < c->argc; i++) {
+        bool missing = false, found = false;
+        for (size_t k = 0; k < ARRAY_LEN(options) && !found && !missing; k++) {
+            const char *v = cli_value(c, &i, options[k].name, &missing);
+            found = v != NULL;
+            if (found)
+                *options[k].field = v;
+        }
+        if (!found)
+            return cli_usage(c, missing ? "%s needs a value" : "unknown argument %s", c->argv[i]);
+    }
+    if (a->server == NULL || a->node == NULL || a->ns == NULL || (a->ca_hash == NULL && a->ca_file == NULL))
+        return cli_usage(c, "--server, --node, --namespace and --ca-hash (or --ca-file) are needed");
+    return 0;
+}
+
+static int exchange(struct cli *c, const struct join_args *a, const char *token, const char *ca_pem, struct cred *cred, struct err *e)
+{
+    struct loop_backend *b;
+    struct loop *l = NULL;
+    struct enroll_conf ec = { .server = a->server, .ca_hash = a->ca_hash, .node = a->node, .ns = a->ns, .service_account = "limpet",
+                              .proxy = a->proxy != NULL ? a->proxy : c->config.server_proxy, .token = token, .ca_pem = ca_pem };
+    int rc = loop_backend_epoll(&b, e);
+    if (rc == 0)
+        rc = loop_new(&l, &c->clock, b, e);
+    if (rc == 0)
+        rc = enroll_join(cred, l, &ec, e);
+    loop_free(l);
+    return rc;
+}
+
+static int join(struct cli *c, const struct join_args *a, struct err *e)
+{
+    struct buf token = BUF_INIT(TOKEN_MAX), ca AUTO_BUF = BUF_INIT(1024 * 1024);
+    struct cred cred = { 0 };
+    int rc = read_token(a->token_file, &token, e);
+    if (rc == 0 && a->ca_file != NULL)
+        rc = fs_read(c->disk, a->ca_file, 1024 * 1024, 0, &ca, e);
+    if (rc == 0)
+        rc = c->disk->ops->mkdirs(c->disk, c->config.state_dir, 0700, 0, e);
+    if (rc == 0)
+        rc = exchange(c, a, buf_str(&token), a->ca_file != NULL ? buf_str(&ca) : NULL, &cred, e);
+    if (rc == 0)
+        rc = cred_save_identity(&cred, c->disk, c->config.state_dir, a->node, e);
+    buf_wipe(&token);
+    cred_fini(&cred);
+    return rc;
+}
+
+// A running agent begins anew with the new identity; its workloads stay.
+static void tell_agent(struct cli *c)
+{
+    struct err e = ERR_INIT;
+    struct json *q AUTO_JSON = cli_request("restart");
+    int rc = cli_ask(c, q, NULL, NULL, &e);
+    if (rc == 0)
+        puts("the running agent takes the new identity");
+    else if (rc == E_OFFLINE)
+        puts("start the agent: systemctl start limpet (or limpet run)");
+    else
+        printf("joined, but the running agent could not be told (%s): restart it\n", e.msg);
+}
+
+int cli_join(struct cli *c)
+{
+    struct join_args a = { 0 };
+    struct err e = ERR_INIT;
+    int rc = parse(c, &a);
+    if (rc != 0)
+        return rc;
+    if (join(c, &a, &e) < 0) {
+        fprintf(stderr, "limpet: join: %s\n", e.msg);
+        return EXIT_FAIL;
+    }
+    printf("joined %s as node %s, namespace %s\n", a.server, a.node, a.ns);
+    tell_agent(c);
+    return EXIT_OK;
+}
+
+// leave
+
+static int forget_identity(struct cli *c, struct err *e)
+{
+    static const char *const files[] = { "identity.json", "identity.json.prev", "holder" };
+    char path[512];
+    int rc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(files) && rc == 0; i++) {
+        snprintf(path, sizeof(path), "%s/%s", c->config.state_dir, files[i]);
+        rc = c->disk->ops->unlink(c->disk, path, 0, e);
+    }
+    return rc;
+}
+
+static int objects_left(void *ctx, const struct json *j)
+{
+    (void)j;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static int stop_workloads(struct cli *c, struct err *e)
+{
+    enum { TRIES = 1200 };
+    struct json *q AUTO_JSON = cli_request("leave"), *ask AUTO_JSON = cli_request("leaving");
+    int rc = cli_ask(c, q, NULL, NULL, e);
+    // The agent stops everything in order; it is done when no object is left.
+    for (int i = 0, left = 1; rc == 0 && left > 0 && i < TRIES; i++) {
+        left = 0;
+        rc = cli_ask(c, ask, objects_left, &left, e);
+        if (rc == 0 && left > 0)
+            usleep(100000);
+        if (rc == 0 && left > 0 && i == TRIES - 1)
+            rc = err_set(e, E_TIMEOUT, "%d objects did not stop in time; see limpet get", left);
+    }
+    return rc;
+}
+
+int cli_leave(struct cli *c)
+{
+    bool yes = false, keep = false;
+    struct err e = ERR_INIT;
+    for (int i = 1; i < c->argc; i++) {
+        if (strcmp(c->argv[i], "--yes") == 0)
+            yes = true;
+        else if (strcmp(c->argv[i], "--keep-workloads") == 0)
+            keep = true;
+        else
+            return cli_usage(c, "unknown argument %s", c->argv[i]);
+    }
+    if (!yes) {
+        fputs("limpet: this stops every workload of this node, undoes its EdgeConfigs by their deletionPolicy and forgets the identity;\n"
+              "limpet: say --yes to do it\n",
+              stderr);
+        return EXIT_BAD_USAGE;
+    }
+    int rc = keep ? 0 : stop_workloads(c, &e);
+    if (rc == E_OFFLINE) {
+        fputs("limpet: no agent runs here: workloads, if any, are left as they are\n", stderr);
+        rc = 0;
+    }
+    if (rc == 0)
+        rc = forget_identity(c, &e);
+    if (rc < 0)
+        return cli_fail(&e);
+    struct json *q AUTO_JSON = cli_request("restart");
+    (void)cli_ask(c, q, NULL, NULL, &e);
+    puts("left: the identity is forgotten");
+    return EXIT_OK;
+}

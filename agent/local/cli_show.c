@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <string.h>
+
+#include "local/cli.h"
+
+static const char *text(const struct json *j, const char *path)
+{
+    const char *s = json_str(json_path(j, path));
+    return s != NULL ? s : "";
+}
+
+static int64_t number(const struct json *j, const char *path)
+{
+    int64_t v = 0;
+    return json_i64(json_path(j, path), &v) ? v : 0;
+}
+
+static int print_json(void *ctx, const struct json *line)
+{
+    struct buf b AUTO_BUF = BUF_INIT(8 * 1024 * 1024);
+    struct err e = ERR_INIT;
+    (void)ctx;
+    if (json_print(line, &b, &e) < 0)
+        return e.cls;
+    puts(buf_str(&b));
+    return 0;
+}
+
+static const char *age(int64_t sec, char out[32])
+{
+    if (sec < 120)
+        snprintf(out, 32, "%" PRId64 "s", sec);
+    else if (sec < 7200)
+        snprintf(out, 32, "%" PRId64 "m", sec / 60);
+    else if (sec < 172800)
+        snprintf(out, 32, "%" PRId64 "h", sec / 3600);
+    else
+        snprintf(out, 32, "%" PRId64 "d", sec / 86400);
+    return out;
+}
+
+// Output format of "-o WORD"; -1 = a usage error was printed.
+static int output_of(struct cli *c, const char *const *words, int *i)
+{
+    bool missing;
+    const char *v = cli_value(c, i, "-o", &missing);
+    for (int k = 0; v != NULL && words[k] != NULL; k++)
+        if (strcmp(words[k], v) == 0)
+            return k + 1;
+    if (v != NULL || missing) {
+        cli_usage(c, "-o takes %s%s%s", words[0], words[1] != NULL ? " or " : "", words[1] != NULL ? words[1] : "");
+        return -1;
+    }
+    return 0;
+}
+
+// status
+
+struct status_view {
+    bool json;
+    int code;
+};
+
+static int show_status(void *ctx, const struct json *j)
+{
+    struct status_view *v = ctx;
+    char since[32];
+    const char *state = text(j, "link.state");
+    v->code = strcmp(state, "Online") == 0 ? EXIT_OK : EXIT_FAIL;
+    if (v->json)
+        return print_json(NULL, j);
+    printf("node       %s (namespace %s)\n", text(j, "node"), text(j, "namespace"));
+    printf("version    %s\n", text(j, "version"));
+    printf("server     %s\n", text(j, "server")[0] != '\0' ? text(j, "server") : "none: not enrolled, running from the cache");
+    printf("link       %s for %s: %s\n", state, age(number(j, "link.sinceSeconds"), since), text(j, "link.why"));
+    if (text(j, "link.held")[0] != '\0')
+        printf("held       deletes wait: %s; `limpet resync --accept` lets them through\n", text(j, "link.held"));
+    json_each(s, json_path(j, "link.sources"))
+        printf("source     %s: %s%s%s\n", text(s, "source"), text(s, "state"), text(s, "error")[0] != '\0' ? ": " : "", text(s, "error"));
+    printf("lease      %s\n", text(j, "lease"));
+    printf("clock      %s\n", json_bool(json_get(j, "clockTrusted"), false) ? "trusted" : "not trusted");
+    printf("objects    %" PRId64 " (%" PRId64 " queued, %" PRId64 " waiting)\n", number(j, "engine.objects"), number(j, "engine.queued"),
+           number(j, "engine.waiting"));
+    printf("outbox     %" PRId64 " statuses, %" PRId64 " events to send", number(j, "outbox.statusPending"), number(j, "outbox.eventsPending"));
+    if (text(j, "outbox.oldest")[0] != '\0')
+        printf(", oldest of %s", text(j, "outbox.oldest"));
+    if (number(j, "outbox.eventsLost") > 0)
+        printf(", %" PRId64 " events lost", number(j, "outbox.eventsLost"));
+    printf("\nstore      %" PRId64 " KiB\n", number(j, "store.bytes") / 1024);
+    if (text(j, "store.damagedFile")[0] != '\0')
+        printf("salvaged   the store was damaged; the old file is %s\n", text(j, "store.damagedFile"));
+    return 0;
+}
+
+int cli_status(struct cli *c)
+{
+    static const char *const words[] = { "json", NULL };
+    struct status_view v = { .code = EXIT_FAIL };
+    struct err e = ERR_INIT;
+    for (int i = 1; i < c->argc; i++) {
+        int o = output_of(c, words, &i);
+        if (o < 0)
+            return EXIT_BAD_USAGE;
+        if (o == 0)
+            return cli_usage(c, "unknown argument %s", c->argv[i]);
+        v.json = true;
+    }
+    struct json *q AUTO_JSON = cli_request("status");
+    return cli_ask(c, q, show_status, &v, &e) < 0 ? cli_fail(&e) : v.code;
+}
+
+// get
+
+struct get_view {
+    bool json, header;
+};
+
+static const struct json *condition(const struct json *status, const char *type)
+{
+    json_each(c, json_get(status, "conditions")) if (strcmp(text(c, "type"), type) == 0) return c;
+    return NULL;
+}
+
+static int show_object(void *ctx, const struct json *j)
+{
+    struct get_view *v = ctx;
+    const struct json *o = json_get(j, "object"), *status = json_get(o, "status");
+    if (v->json)
+        return print_json(NULL, o);
+    if (!v->header)
+        printf("%-12s %-28s %-8s %-18s %-9s %s\n", "KIND", "NAME", "READY", "STATE", "REPORTED", "REASON");
+    v->header = true;
+    const struct json *ready = condition(status, "Ready"), *accepted = condition(status, "Accepted");
+    const struct json *why = strcmp(text(accepted, "status"), "False") == 0 ? accepted : ready;
+    printf("%-12s %-28s %-8s %-18s %-9s %s%s%s\n", text(o, "kind"), text(o, "metadata.name"), ready != NULL ? text(ready, "status") : "-",
+           text(status, "state")[0] != '\0' ? text(status, "state") : "-", json_bool(json_get(j, "reported"), false) ? "yes" : "no", text(why, "reason"),
+           text(why, "message")[0] != '\0' ? ": " : "", text(why, "message"));
+    return 0;
+}
+
+static int show_differences(void *ctx, const struct json *j)
+{
+    const struct json *list = json_get(j, "differences");
+    (void)ctx;
+    if (json_len(list) == 0)
+        puts("no difference");
+    json_each(d, list) printf("%s %s\n  want %s\n  have %s\n", text(d, "path"), text(d, "field"), text(d, "want"), text(d, "have"));
+    return 0;
+}
+
+int cli_get(struct cli *c)
+{
+    static const char *const words[] = { "json", "diff", NULL };
+    const char *kind = NULL, *name = NULL;
+    struct get_view v = { 0 };
+    struct err e = ERR_INIT;
+    bool diff = false;
+    for (int i = 1; i < c->argc; i++) {
+        int o = output_of(c, words, &i);
+        if (o < 0)
+            return EXIT_BAD_USAGE;
+        v.json = v.json || o == 1;
+        diff = diff || o == 2;
+        if (o > 0)
+            continue;
+        if (c->argv[i][0] == '-' || name != NULL)
+            return cli_usage(c, "unknown argument %s", c->argv[i]);
+        *(kind == NULL ? &kind : &name) = c->argv[i];
+    }
+    if (diff && name == NULL)
+        return cli_usage(c, "-o diff needs KIND and NAME");
+    struct json *q AUTO_JSON = cli_request(diff ? "diff" : "get");
+    json_set_str(q, "kind", kind);
+    json_set_str(q, "name", name);
+    json_set_bool(q, "whole", v.json);
+    int rc = cli_ask(c, q, diff ? show_differences : show_object, &v, &e);
+    if (rc < 0)
+        return cli_fail(&e);
+    if (!diff && !v.json && !v.header)
+        puts("no objects on this node");
+    return EXIT_OK;
+}
+
+// logs
+
+static int show_log(void *ctx, const struct json *j)
+{
+    (void)ctx;
+    fputs(text(j, "text"), stdout);
+    fflush(stdout);
+    return 0;
+}
+
+int cli_logs(struct cli *c)
+{
+    const char *app = NULL, *v;
+    bool missing = false;
+    struct err e = ERR_INIT;
+    struct json *q AUTO_JSON = cli_request("logs");
+    json_set_str(q, "kind", "edgeapps");
+    for (int i = 1; i < c->argc; i++) {
+        if (strcmp(c->argv[i], "-f") == 0 || strcmp(c->argv[i], "--follow") == 0)
+            json_set_bool(q, "follow", true);
+        else if ((v = cli_value(c, &i, "--index", &missing)) != NULL)
+            json_set_int(q, "index", strtol(v, NULL, 10));
+        else if (!missing && (v = cli_value(c, &i, "--tail", &missing)) != NULL)
+            json_set_int(q, "tailBytes", strtol(v, NULL, 10));
+        else if (!missing && c->argv[i][0] != '-' && app == NULL)
+            app = c->argv[i];
+        else
+            return cli_usage(c, missing ? "%s needs a value" : "unknown argument %s", c->argv[i]);
+    }
+    if (app == NULL)
+        return cli_usage(c, "which app?");
+    json_set_str(q, "name", app);
+    return cli_ask(c, q, show_log, NULL, &e) < 0 ? cli_fail(&e) : EXIT_OK;
+}
+
+// outbox
+
+struct outbox_view {
+    bool json;
+    int64_t n;
+};
+
+static int show_item(void *ctx, const struct json *j)
+{
+    struct outbox_view *v = ctx;
+    bool event = strcmp(text(j, "type"), "event") == 0;
+    v->n++;
+    if (v->json)
+        return print_json(NULL, j);
+    printf("%-28s %-7s %s%s%s%s%s", text(j, "at"), text(j, "type"), text(j, "key"), event ? " " : "", event ? text(j, "reason") : "", event ? ": " : "",
+           event ? text(j, "note") : "");
+    if (number(j, "count") > 1)
+        printf(" (%" PRId64 " times)", number(j, "count"));
+    puts(event && !json_bool(json_get(j, "pending"), true) ? " [sent]" : "");
+    return 0;
+}
+
+int cli_outbox(struct cli *c)
+{
+    static const char *const words[] = { "json", NULL };
+    struct outbox_view v = { 0 };
+    struct err e = ERR_INIT;
+    struct json *q AUTO_JSON = cli_request("outbox");
+    for (int i = 1; i < c->argc; i++) {
+        int o = output_of(c, words, &i);
+        if (o < 0)
+            return EXIT_BAD_USAGE;
+        v.json = v.json || o == 1;
+        if (strcmp(c->argv[i], "--all") == 0)
+            json_set_bool(q, "all", true);
+        else if (o == 0)
+            return cli_usage(c, "unknown argument %s", c->argv[i]);
+    }
+    if (cli_ask(c, q, show_item, &v, &e) < 0)
+        return cli_fail(&e);
+    if (v.n == 0 && !v.json)
+        puts("nothing: the server has heard everything");
+    return EXIT_OK;
+}
+
+int cli_resync(struct cli *c)
+{
+    struct err e = ERR_INIT;
+    struct json *q AUTO_JSON = cli_request("resync");
+    bool accept = c->argc == 2 && strcmp(c->argv[1], "--accept") == 0;
+    if (c->argc > 1 && !accept)
+        return cli_usage(c, "unknown argument %s", c->argv[1]);
+    json_set_bool(q, "accept", accept);
+    return cli_ask(c, q, NULL, NULL, &e) < 0 ? cli_fail(&e) : EXIT_OK;
+}
+
+// store dump
+
+static int dump_line(void *ctx, const char *json, size_t n)
+{
+    (void)ctx;
+    return fwrite(json, 1, n, stdout) == n && putchar('\n') != EOF ? 0 : E_IO;
+}
+
+static int dump_file(struct cli *c, struct err *e)
+{
+    struct db *db = NULL;
+    char path[512];
+    struct fs_stat st;
+    struct db_conf dc = { .path = path, .max_bytes = c->config.store_max_bytes };
+    snprintf(path, sizeof(path), "%s/limpet.db", c->config.state_dir);
+    int rc = c->disk->ops->stat(c->disk, path, 0, &st, e);
+    if (rc == 0)
+        rc = db_open(&db, c->disk, &c->clock, &dc, e);
+    if (rc < 0)
+        return rc;
+    rc = db_dump(db, dump_line, NULL, e);
+    db_close(db);
+    return rc;
+}
+
+int cli_store(struct cli *c)
+{
+    struct err e = ERR_INIT;
+    struct json *q AUTO_JSON = cli_request("dump");
+    if (c->argc != 2 || strcmp(c->argv[1], "dump") != 0)
+        return cli_usage(c, "what about the store?");
+    int rc = cli_ask(c, q, print_json, NULL, &e);
+    if (rc == E_OFFLINE) {
+        e = ERR_INIT;
+        rc = dump_file(c, &e);
+    }
+    return rc < 0 ? cli_fail(&e) : EXIT_OK;
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/log.h"
+#include "local/control_priv.h"
+
+enum { FOLLOW_MS = 250, FOLLOW_LOW_WATER = 64 * 1024 };
+
+static void close_client(struct client *c)
+{
+    struct control *ctl = c->control;
+    if (ctl == NULL)
+        return;
+    timer_cancel(ctl->loop, &c->timer);
+    timer_cancel(ctl->loop, &c->follow);
+    loop_fd_del(ctl->loop, &c->fd);
+    close(c->fd.fd);
+    buf_fini(&c->in);
+    buf_fini(&c->out);
+    c->control = NULL;
+}
+
+static void on_impatient(struct timer *t)
+{
+    close_client(container_of(t, struct client, timer));
+}
+
+static void patience(struct client *c)
+{
+    if (timer_in(c->control->loop, &c->timer, CONTROL_PATIENCE_MS) < 0)
+        close_client(c);
+}
+
+// Sends what there is. The client is closed when it hung up, or when everything was said.
+static void flush(struct client *c)
+{
+    struct err e = ERR_INIT;
+    while (c->sent < c->out.len) {
+        ssize_t n = send(c->fd.fd, c->out.data + c->sent, c->out.len - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN) {
+            close_client(c);
+            return;
+        }
+        if (n <= 0)
+            break;
+        c->sent += (size_t)n;
+        patience(c);
+    }
+    bool all = c->sent == c->out.len;
+    if (all) {
+        buf_reset(&c->out);
+        c->sent = 0;
+        if (c->answered && !c->following) {
+            close_client(c);
+            return;
+        }
+        if (c->following)
+            timer_cancel(c->control->loop, &c->timer);
+    }
+    if (loop_fd_mod(c->control->loop, &c->fd, all ? LOOP_IN : LOOP_IN | LOOP_OUT, &e) < 0)
+        close_client(c);
+}
+
+static void on_follow(struct timer *t)
+{
+    struct client *c = container_of(t, struct client, follow);
+    if (c->out.len - c->sent < FOLLOW_LOW_WATER && control_follow(c) < 0)
+        c->following = false;
+    if (c->following && timer_in(c->control->loop, t, FOLLOW_MS) < 0)
+        c->following = false;
+    if (c->out.len > c->sent || !c->following)
+        flush(c);
+}
+
+static void answer(struct client *c, size_t len)
+{
+    struct err e = ERR_INIT;
+    c->answered = true;
+    patience(c);
+    control_answer(c, buf_str(&c->in), len);
+    if (c->control != NULL && c->following && timer_in(c->control->loop, &c->follow, 0) < 0)
+        err_set(&e, E_NOMEM, "timer");
+    if (c->control != NULL)
+        flush(c);
+}
+
+static void on_client(struct loop_fd *f, unsigned events)
+{
+    struct client *c = container_of(f, struct client, fd);
+    struct err e = ERR_INIT;
+    char piece[4096];
+    if ((events & LOOP_OUT) != 0) {
+        flush(c);
+        return;
+    }
+    ssize_t n = recv(f->fd, piece, sizeof(piece), MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        close_client(c);
+        return;
+    }
+    if (n < 0 || c->answered)
+        return;
+    if (buf_add(&c->in, piece, (size_t)n, &e) < 0) { // over the bound
+        c->answered = true;
+        control_end(c, &e);
+        flush(c);
+        return;
+    }
+    const char *nl = memchr(buf_str(&c->in), '\n', c->in.len);
+    if (nl != NULL)
+        answer(c, (size_t)(nl - buf_str(&c->in)));
+}
+
+static struct client *free_slot(struct control *ctl)
+{
+    for (size_t i = 0; i < CONTROL_CLIENTS; i++)
+        if (ctl->clients[i].control == NULL)
+            return &ctl->clients[i];
+    return NULL;
+}
+
+static void welcome(struct control *ctl, struct client *c, int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    struct err e = ERR_INIT;
+    *c = (struct client){ .control = ctl };
+    buf_init(&c->in, CONTROL_REQUEST_MAX);
+    buf_init(&c->out, CONTROL_ANSWER_MAX);
+    timer_init(&c->timer, on_impatient);
+    timer_init(&c->follow, on_follow);
+    c->is_root = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == 0;
+    if (loop_fd_add(ctl->loop, &c->fd, fd, LOOP_IN, on_client, &e) < 0) {
+        c->control = NULL;
+        close(fd);
+        return;
+    }
+    patience(c);
+}
+
+static void on_connect(struct loop_fd *f, unsigned events)
+{
+    struct control *ctl = container_of(f, struct control, listener);
+    static const char busy[] = "{\"error\":\"too many clients\",\"class\":\"Busy\"}\n";
+    (void)events;
+    int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    struct client *c = free_slot(ctl);
+    if (c != NULL) {
+        welcome(ctl, c, fd);
+        return;
+    }
+    if (send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL) < 0)
+        log_debug("control", "client-gone");
+    close(fd);
+}
+
+// Without the group only root can read.
+static void hand_to_group(const char *path, const char *group)
+{
+    const struct group *g = group != NULL ? getgrnam(group) : NULL;
+    if (g != NULL && chown(path, (uid_t)-1, g->gr_gid) < 0)
+        log_warn("control", "no-group-access group=%s", group);
+}
+
+static int listen_at(const char *path, const char *group, struct err *e)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    if (strlen(path) >= sizeof(sa.sun_path))
+        return err_set(e, E_INVAL, "%s: longer than %zu bytes; set [paths] run to a shorter one", path, sizeof(sa.sun_path) - 1);
+    memcpy(sa.sun_path, path, strlen(path));
+    int fd AUTO_CLOSE = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    unlink(path);
+    mode_t old = umask(0117); // born 0660
+    int rc = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&sa, sizeof(sa));
+    umask(old);
+    if (rc < 0 || listen(fd, CONTROL_CLIENTS) < 0)
+        return err_sys(e, errno, "control socket %s", path);
+    hand_to_group(path, group);
+    return steal_fd(&fd);
+}
+
+int control_start(struct control **out, struct loop *l, const struct config *c, const struct control_conf *conf, struct err *e)
+{
+    struct control *ctl = calloc(1, sizeof(*ctl));
+    if (ctl == NULL)
+        return err_set(e, E_NOMEM, "control socket");
+    ctl->loop = l;
+    ctl->conf = *conf;
+    snprintf(ctl->path, sizeof(ctl->path), "%s%s/control.sock", c->port_root != NULL ? c->port_root : "", c->run_dir);
+    int fd = listen_at(ctl->path, c->control_group, e);
+    int rc = fd < 0 ? fd : loop_fd_add(l, &ctl->listener, fd, LOOP_IN, on_connect, e);
+    if (rc < 0) {
+        if (fd >= 0)
+            close(fd);
+        free(ctl);
+        return rc;
+    }
+    *out = ctl;
+    return 0;
+}
+
+void control_stop(struct control *ctl)
+{
+    if (ctl == NULL)
+        return;
+    for (size_t i = 0; i < CONTROL_CLIENTS; i++)
+        close_client(&ctl->clients[i]);
+    loop_fd_del(ctl->loop, &ctl->listener);
+    close(ctl->listener.fd);
+    unlink(ctl->path);
+    free(ctl);
+}

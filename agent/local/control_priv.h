@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// control_priv — what control.c (the socket) and control_ops.c (the answers) share.
+#ifndef LOCAL_CONTROL_PRIV_H
+#define LOCAL_CONTROL_PRIV_H
+
+#include "kinds/edgeapp.h"
+#include "local/local.h"
+
+enum { CONTROL_REQUEST_MAX = 64 * 1024, CONTROL_CLIENTS = 8, CONTROL_PATIENCE_MS = 5000, CONTROL_ANSWER_MAX = 4 * 1024 * 1024 };
+
+struct client {
+    struct control *control; // NULL = free slot
+    struct loop_fd fd;
+    struct timer timer; // the request must come, the answer must go, within the patience
+    bool is_root, answered;
+    struct buf in, out;
+    size_t sent;
+    // logs -f
+    bool following;
+    struct timer follow;
+    char log_name[APP_LOG_NAME_MAX];
+    int64_t log_offset;
+};
+
+struct control {
+    struct loop *loop;
+    struct control_conf conf;
+    char path[512];
+    struct loop_fd listener;
+    struct client clients[CONTROL_CLIENTS];
+};
+
+// Answers the request in c->in. Appends lines to c->out; the last one is an end or an error unless c->following was set.
+void control_answer(struct client *c, const char *request, size_t len);
+// More of a followed log, if there is any. < 0: it is over (an error line was added).
+int control_follow(struct client *c);
+int control_line(struct client *c, struct json *j); // takes j
+void control_end(struct client *c, const struct err *e); // e NULL = {"end":true}
+
+#endif
