@@ -87,15 +87,15 @@ static const char *last_line(struct buf *b)
 static void run_done(struct port_run *r, const struct err *e)
 {
     struct app_try *t = container_of(r, struct app_try, run);
-    char why[160];
     const char *said = last_line(&r->output);
+    struct err why = ERR_INIT; // err_set() replaces bytes that are no UTF-8: the output is anybody's
     if (e != NULL)
-        snprintf(why, sizeof(why), "exec: %.150s", e->msg);
+        err_set(&why, e->cls, "exec: %.150s", e->msg);
     else if (r->signal != 0)
-        snprintf(why, sizeof(why), "exec: ended by signal %d", r->signal);
+        err_set(&why, E_TERMINAL, "exec: ended by signal %d", r->signal);
     else
-        snprintf(why, sizeof(why), "exec: exit code %d%s%.120s", r->code, said[0] != '\0' ? ": " : "", said);
-    answered(t, e == NULL && r->code == 0 && r->signal == 0, why);
+        err_set(&why, E_TERMINAL, "exec: exit code %d%s%.120s", r->code, said[0] != '\0' ? ": " : "", said);
+    answered(t, e == NULL && r->code == 0 && r->signal == 0, why.msg);
 }
 
 static void check_done(struct port_check *c, const struct err *e)

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kinds/edgeconfig_spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kinds/field.h"
+
+const char *const cfg_deletion_words[] = { "Restore", "Delete", "Keep", NULL };
+
+static bool is_mode(const char *s)
+{
+    size_t n = strspn(s, "01234567");
+    return s[n] == '\0' && (n < 5 || s[0] == '0');
+}
+
+static bool has_control(const char *s)
+{
+    for (; *s != '\0'; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            return true;
+    return false;
+}
+
+static void check_path(const struct field *f, const char *path, const struct cfg_guard *g)
+{
+    struct err why = ERR_INIT;
+    if (has_control(path))
+        field_bad(f, "must have no control characters");
+    else if (path_check(path, &why) < 0)
+        field_bad(f, "%s", why.msg);
+    for (size_t i = 0; i < CFG_OWN_DIRS_MAX; i++)
+        if (g->own[i] != NULL && path_below(path, g->own[i]))
+            field_bad(f, "%.200s lies in the agent's own directory %s", path, g->own[i]);
+    for (size_t i = 0; g->paths[i] != NULL; i++)
+        if (path_below(path, g->paths[i]))
+            return;
+    field_bad(f, "%.200s is not below a directory that this node lets be written ([guard] paths)", path);
+}
+
+static int base64_value(char c)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c != '\0' ? strchr(alphabet, c) : NULL;
+    return at != NULL ? (int)(at - alphabet) : -1;
+}
+
+// White space does not count, padding may be missing. False: no base64.
+static bool base64_decode(const char *s, char *out, size_t *n)
+{
+    uint32_t bits = 0;
+    int have = 0, padding = 0;
+    *n = 0;
+    for (; *s != '\0'; s++) {
+        int v = base64_value(*s);
+        if (strchr(" \t\r\n\f", *s) != NULL)
+            continue;
+        padding += *s == '=';
+        if (*s == '=' && padding <= 2)
+            continue;
+        if (v < 0 || padding > 0)
+            return false;
+        bits = (bits << 6 | (uint32_t)v) & 0xffffff;
+        have += 6;
+        if (have >= 8)
+            out[(*n)++] = (char)(bits >> (have -= 8) & 0xff);
+    }
+    return have < 6; // six bits left over are a character that says nothing
+}
+
+static void decode_content(struct cfg_file *out, const struct field *f)
+{
+    static const struct text_rule rule = { 0, CFG_CONTENT_MAX, NULL, NULL };
+    static const char *const encodings[] = { "utf-8", "base64", NULL };
+    struct field content = field_get(f, "content");
+    field_require(&content);
+    out->content = field_text(f, "content", &rule, "");
+    out->len = strlen(out->content);
+    if (field_choice(f, "encoding", encodings, 0) == 1) {
+        char *bytes = arena_alloc(f->d->arena, out->len / 4 * 3 + 4);
+        if (bytes == NULL)
+            field_no_memory(&content);
+        else if (!base64_decode(out->content, bytes, &out->len))
+            field_bad(&content, "must be base64");
+        if (f->d->rc != 0)
+            return;
+        out->content = bytes;
+    }
+    if (out->len > CFG_CONTENT_MAX)
+        field_bad(&content, "has %zu bytes, more than %d", out->len, CFG_CONTENT_MAX);
+    sha256_hex(out->content, out->len, out->sha);
+}
+
+static void decode_file(struct cfg_file *out, const struct field *f, const struct cfg_guard *g)
+{
+    static const struct text_rule path_rule = { 2, CFG_PATH_MAX, NULL, NULL };
+    static const struct text_rule mode_rule = { 3, 5, is_mode, "permission bits in octal" };
+    struct field path = field_get(f, "path");
+    field_require(&path);
+    out->path = field_text(f, "path", &path_rule, "/");
+    check_path(&path, out->path, g);
+    out->mode = (uint32_t)strtoul(field_text(f, "mode", &mode_rule, "0644"), NULL, 8);
+    out->owner = field_text(f, "owner", &text_account, NULL);
+    out->group = field_text(f, "group", &text_account, NULL);
+    if (f->d->rc == 0)
+        decode_content(out, f);
+}
+
+static void check_neighbours(const struct field *f, const struct cfg_file *files, size_t n)
+{
+    const char *path = files[n].path;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(path, files[i].path) == 0)
+            field_bad(f, "path %.200s is there twice", path);
+        else if (path_below(path, files[i].path) || path_below(files[i].path, path))
+            field_bad(f, "%.150s and %.150s: one would have to be a directory and a file at once", files[i].path, path);
+    }
+}
+
+static void decode_files(struct cfg_spec *s, const struct field *spec, const struct cfg_guard *g)
+{
+    struct field list = field_get(spec, "files");
+    field_require(&list);
+    size_t n = field_count(&list, 1, CFG_FILES_MAX);
+    s->files = arena_alloc(list.d->arena, (n + 1) * sizeof(*s->files));
+    if (s->files == NULL) {
+        field_no_memory(&list);
+        return;
+    }
+    const struct json *item = json_first(list.j);
+    for (; s->n_files < n && list.d->rc == 0; item = json_next(item), s->n_files++) {
+        struct field f = field_item(&list, item, s->n_files);
+        decode_file(&s->files[s->n_files], &f, g);
+        check_neighbours(&f, s->files, s->n_files);
+    }
+}
+
+static void decode_command(struct cfg_command *c, const struct field *spec, const char *name)
+{
+    size_t n;
+    struct field f = field_get(spec, name);
+    if (!field_present(&f))
+        return;
+    struct field command = field_get(&f, "command");
+    field_require(&command);
+    c->argv = field_command(&f, "command", &n);
+    c->timeout_ms = 1000 * field_int(&f, "timeoutSeconds", 1, 300, 30);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct cfg_file *const *x = a, *const *y = b;
+    return strcmp((*x)->path, (*y)->path);
+}
+
+static void add_text(struct sha256 *h, const char *s)
+{
+    sha256_add(h, s != NULL ? s : "", s != NULL ? strlen(s) + 1 : 1); // no text holds a NUL
+}
+
+static void compute_revision(struct cfg_spec *s, const struct field *spec)
+{
+    char hex[SHA256_HEX], mode[16];
+    struct sha256 h;
+    const struct cfg_file **sorted = arena_alloc(spec->d->arena, (s->n_files + 1) * sizeof(struct cfg_file *));
+    if (sorted == NULL) {
+        field_no_memory(spec);
+        return;
+    }
+    for (size_t i = 0; i < s->n_files; i++)
+        sorted[i] = &s->files[i];
+    qsort(sorted, s->n_files, sizeof(struct cfg_file *), by_path);
+    sha256_init(&h);
+    for (size_t i = 0; i < s->n_files; i++) {
+        snprintf(mode, sizeof(mode), "%04o", (unsigned)sorted[i]->mode);
+        const char *const parts[] = { sorted[i]->path, sorted[i]->sha, mode, sorted[i]->owner, sorted[i]->group };
+        for (size_t k = 0; k < ARRAY_LEN(parts); k++)
+            add_text(&h, parts[k]);
+    }
+    sha256_end_hex(&h, hex);
+    snprintf(s->revision, sizeof(s->revision), "1-%.12s", hex);
+}
+
+int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *node, const struct cfg_guard *g, struct arena *a, struct err *e)
+{
+    struct decode d = { .arena = a, .err = e };
+    struct field f = field_root(&d, spec, "spec");
+    *s = (struct cfg_spec){ 0 };
+    field_require(&f);
+    field_node_name(&f, node);
+    decode_files(s, &f, g);
+    decode_command(&s->validate, &f, "validate");
+    decode_command(&s->on_change, &f, "onChange");
+    s->deletion = (enum cfg_deletion)field_choice(&f, "deletionPolicy", cfg_deletion_words, CFG_RESTORE);
+    if (d.rc == 0)
+        compute_revision(s, &f);
+    return d.rc;
+}
+
+const struct cfg_file *cfg_spec_file(const struct cfg_spec *s, const char *path)
+{
+    for (size_t i = 0; i < s->n_files; i++)
+        if (strcmp(s->files[i].path, path) == 0)
+            return &s->files[i];
+    return NULL;
+}

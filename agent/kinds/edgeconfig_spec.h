@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// edgeconfig_spec — what an EdgeConfig asks for, decoded, with defaults and revision. Pure.
+//
+// A path is refused here when it is not below one of the guarded trees of the node's own settings, or lies in the agent's own directories;
+// whether it leads through a symlink only the disk can tell (edgeconfig_apply.h).
+#ifndef KINDS_EDGECONFIG_SPEC_H
+#define KINDS_EDGECONFIG_SPEC_H
+
+#include "base/sha256.h"
+#include "data/json.h"
+#include "port/port.h"
+
+enum { CFG_FILES_MAX = 64, CFG_CONTENT_MAX = 1024 * 1024, CFG_PATH_MAX = 1024, CFG_OWN_DIRS_MAX = 4 };
+
+struct cfg_file {
+    const char *path;
+    const char *content; // bytes
+    size_t len;
+    char sha[SHA256_HEX];
+    uint32_t mode;
+    const char *owner, *group; // NULL = as the agent; NULL = the owner's group
+};
+
+struct cfg_command {
+    const char *const *argv; // NULL-terminated; NULL = none
+    int64_t timeout_ms;
+};
+
+enum cfg_deletion { CFG_RESTORE, CFG_DELETE, CFG_KEEP };
+extern const char *const cfg_deletion_words[]; // NULL-terminated, by enum cfg_deletion
+
+struct cfg_spec {
+    struct cfg_file *files;
+    size_t n_files;
+    struct cfg_command validate, on_change;
+    enum cfg_deletion deletion;
+    char revision[INST_REV_MAX]; // "<version>-<12 hex>" of all paths, contents, modes and owners, in whatever order they stand
+};
+
+struct cfg_guard {
+    const char *const *paths; // NULL-terminated: trees that may be written
+    const char *own[CFG_OWN_DIRS_MAX]; // trees that never may; NULL = unused
+};
+
+// E_INVAL names the field; E_TOOBIG: over the memory of a pass. Texts are borrowed from `spec`.
+int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *node, const struct cfg_guard *g, struct arena *a, struct err *e) MUST_USE;
+const struct cfg_file *cfg_spec_file(const struct cfg_spec *s, const char *path); // NULL = not on the list
+
+#endif
