@@ -11,6 +11,8 @@
 #include "base/fsio.h"
 #include "wire/http.h"
 
+enum { CRED_TOKEN_MAX = 16 * 1024, CRED_PEM_MAX = 256 * 1024, KUBECONFIG_MAX = 1024 * 1024 };
+
 struct cred {
     char *server; // base URL
     char *ca_pem;
@@ -25,22 +27,30 @@ struct cred {
 };
 
 void cred_fini(struct cred *c);
+// Replaces a member by a copy of `s` (NULL = none), wiping what was there. E_NOMEM: unchanged.
+int cred_set(char **member, const char *s, struct err *e) MUST_USE;
 
 // E_INVAL names file, line or key. `context` NULL = current-context. Relative file names are relative to the kubeconfig.
 int cred_from_kubeconfig(struct cred *out, struct disk *d, const char *path, const char *context, struct err *e) MUST_USE;
+// The same without reading the files that it names.
 int kubeconfig_parse(struct cred *out, const char *yaml, size_t len, const char *path, const char *context, struct err *e) MUST_USE;
+// The CA of the first cluster of a kubeconfig (kubeadm's cluster-info holds nothing else) appended to `pem`.
+int kubeconfig_ca(const char *yaml, size_t len, struct buf *pem, struct err *e) MUST_USE;
+
 // KUBERNETES_SERVICE_HOST/PORT given as arguments (IPv6 gets brackets); files below /var/run/secrets/kubernetes.io/serviceaccount.
 int cred_in_cluster(struct cred *out, struct disk *d, const char *host, const char *port, struct err *e) MUST_USE;
-// The file that join wrote: <state>/identity.json (0600, one atomic file holding everything).
+
+// The file that join wrote: <state>/identity.json (0600, one atomic file holding everything). The one before is kept beside it as
+// identity.json.prev and read when the file is damaged. E_NOTFOUND: not joined.
 int cred_load_identity(struct cred *out, struct disk *d, const char *state_dir, char node[254], struct err *e) MUST_USE;
 int cred_save_identity(const struct cred *c, struct disk *d, const char *state_dir, const char *node, struct err *e) MUST_USE;
 
-// Reads the files again. *changed says whether anything differs. Keeps the old values on any error (returned).
+// Reads the files again. *changed says whether anything differs. Keeps all old values on any error (returned).
 int cred_reload(struct cred *c, struct disk *d, bool *changed, struct err *e) MUST_USE;
 
 // "sha256:<hex>" over the DER SubjectPublicKeyInfo of the first certificate in the PEM text (kubeadm's public key pin).
 int cred_ca_hash(const char *ca_pem, char out[72], struct err *e) MUST_USE;
-// Fingerprint of the CA text for the same-cluster check (sha256 hex of the DER public keys, order independent).
+// Whether both texts hold the same public keys, in any order; false when one of them is unreadable.
 bool cred_same_ca(const char *a_pem, const char *b_pem);
 
 #endif

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/cred.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/http_tls.h"
+
+#define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// Everything is wiped: which member holds a secret is then nobody's concern.
+static void drop(char **member)
+{
+    if (*member != NULL)
+        explicit_bzero(*member, strlen(*member));
+    free(*member);
+    *member = NULL;
+}
+
+void cred_fini(struct cred *c)
+{
+    char **all[] = { &c->server, &c->ca_pem, &c->token,      &c->cert_pem, &c->key_pem,   &c->server_name,
+                     &c->proxy,  &c->ns,     &c->token_file, &c->ca_file,  &c->cert_file, &c->key_file };
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        drop(all[i]);
+}
+
+int cred_set(char **member, const char *s, struct err *e)
+{
+    char *copy = s != NULL ? strdup(s) : NULL;
+
+    if (s != NULL && copy == NULL)
+        return err_set(e, E_NOMEM, "no memory for a credential");
+    drop(member);
+    *member = copy;
+    return 0;
+}
+
+// --- files -----------------------------------------------------------------------------------------------------------------------
+
+static void trim_end(struct buf *b)
+{
+    while (b->len > 0 && strchr(" \t\r\n", b->data[b->len - 1]) != NULL)
+        b->data[--b->len] = '\0';
+}
+
+// *out stays NULL when no file is named.
+static int read_file(struct disk *d, const char *path, size_t max, char **out, struct err *e)
+{
+    CLEANUP(buf_wipe) struct buf b = BUF_INIT(max);
+
+    if (path == NULL)
+        return 0;
+    int rc = fs_read(d, path, max, 0, &b, e);
+    if (rc < 0)
+        return err_wrap(e, "reading %s", path);
+    if (b.len > 0 && memchr(b.data, '\0', b.len) != NULL)
+        return err_set(e, E_INVAL, "%s: not a text", path);
+    trim_end(&b);
+    if (b.len == 0) // a writer that is not done yet
+        return err_set(e, E_INVAL, "%s: empty", path);
+    *out = buf_steal(&b);
+    return 0;
+}
+
+static void take(char **member, char **fresh, bool *changed)
+{
+    if (*fresh == NULL)
+        return;
+    if (*member == NULL || strcmp(*member, *fresh) != 0) {
+        drop(member);
+        *member = steal(*fresh);
+        *changed = true;
+    }
+}
+
+int cred_reload(struct cred *c, struct disk *d, bool *changed, struct err *e)
+{
+    CLEANUP(cred_fini) struct cred fresh = { 0 };
+
+    *changed = false;
+    int rc = read_file(d, c->token_file, CRED_TOKEN_MAX, &fresh.token, e);
+    if (rc == 0)
+        rc = read_file(d, c->ca_file, CRED_PEM_MAX, &fresh.ca_pem, e);
+    if (rc == 0)
+        rc = read_file(d, c->cert_file, CRED_PEM_MAX, &fresh.cert_pem, e);
+    if (rc == 0)
+        rc = read_file(d, c->key_file, CRED_PEM_MAX, &fresh.key_pem, e);
+    if (rc < 0)
+        return rc;
+    take(&c->token, &fresh.token, changed);
+    take(&c->ca_pem, &fresh.ca_pem, changed);
+    take(&c->cert_pem, &fresh.cert_pem, changed);
+    take(&c->key_pem, &fresh.key_pem, changed);
+    return 0;
+}
+
+// --- in a pod --------------------------------------------------------------------------------------------------------------------
+
+static int set_pod_server(struct cred *out, const char *host, const char *port, struct err *e)
+{
+    char url[300];
+    bool is_ipv6 = strchr(host, ':') != NULL && host[0] != '[';
+    int n = snprintf(url, sizeof url, is_ipv6 ? "https://[%s]:%s" : "https://%s:%s", host, port);
+
+    if (n < 0 || (size_t)n >= sizeof url)
+        return err_set(e, E_INVAL, "KUBERNETES_SERVICE_HOST: too long");
+    return cred_set(&out->server, url, e);
+}
+
+int cred_in_cluster(struct cred *out, struct disk *d, const char *host, const char *port, struct err *e)
+{
+    bool changed;
+    int rc = set_pod_server(out, host, port, e);
+
+    if (rc == 0)
+        rc = cred_set(&out->token_file, SERVICE_ACCOUNT_DIR "/token", e);
+    if (rc == 0)
+        rc = cred_set(&out->ca_file, SERVICE_ACCOUNT_DIR "/ca.crt", e);
+    if (rc == 0)
+        rc = cred_reload(out, d, &changed, e);
+    drop(&out->ns);
+    if (rc == 0)
+        rc = read_file(d, SERVICE_ACCOUNT_DIR "/namespace", 256, &out->ns, e);
+    return rc;
+}
+
+// --- which CA --------------------------------------------------------------------------------------------------------------------
+
+int cred_ca_hash(const char *ca_pem, char out[72], struct err *e)
+{
+    struct tls_ca_keys keys;
+    int rc = tls_ca_keys(ca_pem, &keys, e);
+
+    if (rc == 0)
+        tls_hash_text(keys.digest[0], out);
+    return rc;
+}
+
+static bool has_key(const struct tls_ca_keys *keys, const unsigned char digest[32])
+{
+    for (size_t i = 0; i < keys->n; i++)
+        if (memcmp(keys->digest[i], digest, 32) == 0)
+            return true;
+    return false;
+}
+
+static bool has_all(const struct tls_ca_keys *keys, const struct tls_ca_keys *wanted)
+{
+    for (size_t i = 0; i < wanted->n; i++)
+        if (!has_key(keys, wanted->digest[i]))
+            return false;
+    return true;
+}
+
+bool cred_same_ca(const char *a_pem, const char *b_pem)
+{
+    struct tls_ca_keys a, b;
+
+    if (a_pem == NULL || b_pem == NULL || tls_ca_keys(a_pem, &a, NULL) < 0 || tls_ca_keys(b_pem, &b, NULL) < 0)
+        return false;
+    return has_all(&a, &b) && has_all(&b, &a);
+}
