@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // limpetctl node list: every node, and whether it can be reached, which only its Lease tells.
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,10 +31,15 @@ static void rows_fini(struct rows *l)
     free(l->row);
 }
 
+// What a node wrote goes to an administrator's terminal: only printable ASCII.
 static char *copy_of(const struct json *j, const char *absent)
 {
     const char *s = json_str(j);
-    return strdup(s != NULL && *s != '\0' ? s : absent);
+    char *copy = strdup(s != NULL && *s != '\0' ? s : absent);
+    for (char *c = copy; c != NULL && *c != '\0'; c++)
+        if (!isprint((unsigned char)*c))
+            *c = '?';
+    return copy;
 }
 
 static int64_t seconds_of(const struct json *j)

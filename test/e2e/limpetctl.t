@@ -261,6 +261,9 @@ test_list() {
 	is "$(column loop 3) $(column loop 5 | grep -c '^10m')" 'Unknown 1' 'a Lease renewed ten minutes ago: Unknown, and since when'
 	is "$(column a.b 3) $(column a.b 5) $(column a.b 6)" 'Unknown <never> <none>' 'a node that never joined'
 	is "$(column fresh 3) $(column fresh 5)" 'Unknown <clock' 'a node whose clock is ahead'
+	k patch edgenode loop -n edge-loop --subresource=status --type=merge -p '{"status":{"nodeInfo":{"agentVersion":"\u001b[2Jx"}}}' >/dev/null
+	run node list
+	is "$(column loop 6)" '?[2Jx' 'what a node wrote reaches the terminal without control characters'
 	run node list -o name
 	is "$(grep -c pump-3 "$work/out") $(sort -c "$work/out" && echo sorted)" '1 sorted' '-o name: one name a line, in order'
 	run node list -o json
