@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "kinds/edgeapp_probe.h"
 #include "kinds/edgeapp_status.h"
+#include "kinds/registry.h"
 
 enum { INSTS_MAX = 4 * APP_REPLICAS_MAX, PASSWD_MAX = 1 << 20, GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128 };
 

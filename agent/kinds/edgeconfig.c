@@ -12,6 +12,7 @@
 #include "kinds/command.h"
 #include "kinds/edgeconfig_stage.h"
 #include "kinds/edgeconfig_watch.h"
+#include "kinds/registry.h"
 
 enum {
     DIFFERENCES_MAX = 16, // as the CRD bounds them

@@ -21,6 +21,7 @@
 #include "wire/kube.h"
 
 struct status;  // flow/status.h
+struct node_facts;
 struct engine;
 struct config;
 
@@ -35,6 +36,7 @@ struct kind_env {
     struct outbox *outbox;
     struct engine *engine;
     const struct config *config;
+    struct node_facts *facts; // kinds/edgenode.h: what other modules know about this node; NULL = nobody asks
     const char *node; // our name
     const char *ns;   // our namespace, "" when not enrolled
 };
