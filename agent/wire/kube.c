@@ -39,9 +39,12 @@ static int on_head(struct http_req *r, const struct http_head *h)
 // Some page instead of the API's answer: a captive portal, a proxy's login.
 static int not_the_api(struct kube_call *c)
 {
-    c->err.http = c->http.head.status;
-    return err_set(&c->err, E_OFFLINE, "something between here and the API server answered instead of it (%s, status %d)",
-                   c->http.head.content_type[0] != '\0' ? c->http.head.content_type : "no content type", c->http.head.status);
+    const struct http_head *h = &c->http.head;
+    int cls = err_set(&c->err, E_OFFLINE, "something between here and the API server answered instead of it (%s, status %d)",
+                      h->content_type[0] != '\0' ? h->content_type : "no content type", h->status);
+
+    c->err.http = h->status;
+    return cls;
 }
 
 // Looks at the first byte that is no space; nothing else is checked here, the reader parses.
