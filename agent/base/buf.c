@@ -155,7 +155,7 @@ void *arena_alloc(struct arena *a, size_t n)
     if (n > a->max)
         return NULL;
     size_t room = (n + align - 1) / align * align;
-    if (room < n || a->used > a->max || room > a->max - a->used)
+    if (room > a->max - a->used)
         return NULL;
     struct arena_block *b = a->head;
     if (b == NULL || room > b->size - b->used)

@@ -1,5 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything runs twice: with openat2, and on the walk for kernels that lack it.
+#include <errno.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+// Each fsync is counted and may be made to fail; what a reader would see at that moment is looked at.
+static unsigned syncs, failing_sync; // failing_sync: the how-manieth, 0 = none
+static void (*at_sync)(void);
+
+static int test_fsync(int fd)
+{
+    syncs++;
+    if (at_sync != NULL)
+        at_sync();
+    if (syncs == failing_sync) {
+        errno = EIO;
+        return -1;
+    }
+    return fsync(fd);
+}
+
+#define fsync(fd) test_fsync(fd)
 #include "base/fsio.c"
 #include "base/fsio_file.c"
 #include "base/fsio_real.c"
@@ -7,6 +28,7 @@
 #include "base/fsio_tree.c"
 #include "base/fsio_users.c"
 #include "base/fsio_watch.c"
+#undef fsync
 
 #include <sched.h>
 #include <signal.h>
@@ -261,6 +283,52 @@ static void test_write_fails(void)
     teardown();
 }
 
+static char seen[8]; // the first letter of /f at each sync
+
+static void look(void)
+{
+    const char *text = get_file(in_root("/f"));
+    if (strlen(seen) + 1 < sizeof(seen))
+        strncat(seen, text != NULL ? text : "-", 1);
+}
+
+static int counted_write(const char *text, unsigned flags, unsigned fail_at, struct err *e)
+{
+    syncs = 0;
+    seen[0] = '\0';
+    failing_sync = fail_at;
+    at_sync = look;
+    int r = write_text("/f", text, flags, e);
+    at_sync = NULL;
+    failing_sync = 0;
+    return r;
+}
+
+static void test_sync(void)
+{
+    struct err e = ERR_INIT;
+    setup();
+    put_file(in_root("/f"), "old", 0600);
+    is_int(counted_write("new", 0, 0, &e), 0, "%s: written", how);
+    is_str(seen, "on", "the text is durable before it has its name, the name before it is said to be done");
+    is_int(counted_write("old", FS_NOSYNC, 0, &e), 0, "written where it need not last");
+    is_int(syncs, 0, "without a sync");
+    is_int(counted_write("new", 0, 1, &e), E_IO, "the text cannot be made durable");
+    is_str(get_file(in_root("/f")), "old", "the old one stands");
+    is_int(count_entries(root_dir), 1, "no temporary");
+    is_int(counted_write("new", 0, 2, &e), E_IO, "the name cannot be made durable: an error");
+    is_str(get_file(in_root("/f")), "new", "though the new text is there");
+    syncs = 0;
+    is_int(d->ops->unlink(d, "/f", 0, &e), 0, "removed");
+    is_int(syncs, 1, "durably");
+    is_int(d->ops->mkdirs(d, "/a/b", 0755, 0, &e), 0, "two directories");
+    is_int(syncs, 3, "durably each");
+    is_int(d->ops->mkdirs(d, "/a/b", 0755, 0, &e), 0, "again");
+    is_int(d->ops->mkdirs(d, "/c", 0755, FS_NOSYNC, &e), 0, "one that need not last");
+    is_int(syncs, 3, "cost none");
+    teardown();
+}
+
 static void test_no_space(void)
 {
     struct err e = ERR_INIT;
@@ -372,11 +440,13 @@ static void test_guard(void)
     make_link("/etc", in_root("/abs"));          // inside, when resolved below the root
     make_link("real", in_root("/etc/final"));
     make_link("../../../../../../../../etc/real", in_root("/etc/far"));
+    make_link("/etc/real", in_root("/etc/deep")); // absolute, in a directory
     make_link("loop", in_root("/loop"));
     snprintf(outside, sizeof(outside), "%s/outside", base);
     make_link(outside, in_root("/etc/out")); // absolute, out of the root
 
-    static const char *const linked[] = { "/etc/final", "/abs/real", "/etc/far", "/loop", "/loop/x", "/etc/up/secret", "/etc/out/secret" };
+    static const char *const linked[] = { "/etc/final", "/abs/real", "/etc/far",       "/etc/deep",
+                                          "/loop",      "/loop/x",   "/etc/up/secret", "/etc/out/secret" };
     for (size_t i = 0; i < ARRAY_LEN(linked); i++) {
         is_int(read_text(linked[i], FS_GUARDED, &b, &e), E_FORBIDDEN, "%s: guarded read of %s", how, linked[i]);
         is_int(write_text(linked[i], "evil", FS_GUARDED, &e), E_FORBIDDEN, "guarded write of %s", linked[i]);
@@ -393,6 +463,8 @@ static void test_guard(void)
     is_int(read_text("/etc/final", 0, &b, &e), 0, "unguarded, a symlink is followed");
     is_str(b.data, "real", "to what it names");
     is_int(read_text("/abs/real", 0, &b, &e), 0, "an absolute one below the root");
+    is_str(b.data, "real", "to its like");
+    is_int(read_text("/etc/deep", 0, &b, &e), 0, "also from a directory");
     is_str(b.data, "real", "to its like");
     is_int(read_text("/etc/far", 0, &b, &e), 0, "one that climbs too far stays in the root");
     is_str(b.data, "real", "as if it were /");
@@ -860,6 +932,7 @@ int main(void)
         test_write_read();
         test_read_bounds();
         test_write_fails();
+        test_sync();
         test_no_space();
         test_owner();
         test_chattr_refusals();

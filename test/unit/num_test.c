@@ -235,6 +235,8 @@ static void test_quantity(void)
         "18446744073709551616",
         "1e-99999999999999999999",
         "99999999999999999999999999999999999Ki",
+        "17Ei",
+        "18014398509481984Ki",
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct err e = ERR_INIT;
