@@ -6,6 +6,7 @@
 #   SAN=1       glibc, ASan and UBSan, in build/san
 #   CROSS=T-    compiles with T-gcc, in build/T  CC="..."   any other compiler with a static libc, its output in O
 #   O=DIR       puts what is made there (default build), e.g. for a second build beside a running one
+#   OPTS="-DOPT_X=0 ..."                    leaves features out; config/options.h lists them and what each costs
 #   KEEP=1      a source that does not compile is left out of the library with a message: for testing one module while another is torn open
 #   PREFIX, DESTDIR, SYSCONFDIR, UNITDIR    where `make install` puts things
 #
@@ -64,7 +65,7 @@ HARD := -fstack-protector-strong -fvisibility=hidden -ffunction-sections -fdata-
 # An unwind table is a tenth of a small static binary, and C needs none: cores are read with the unstripped copy.
 LEAN := -fno-unwind-tables -fno-asynchronous-unwind-tables
 CPPFLAGS_ALL = -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iagent -I. -I$(O)/gen $(if $(filter test/%,$<),-Itest/unit -I$(<D)) \
-               -isystem $(DEPS)/include -DMBEDTLS_CONFIG_FILE='"config/mbedtls_config.h"' $(CPPFLAGS)
+               -isystem $(DEPS)/include -DMBEDTLS_CONFIG_FILE='"config/mbedtls_config.h"' $(OPTS) $(CPPFLAGS)
 LIBS := -lcurl -lnghttp2 -lmbedtls -lmbedx509 -lmbedcrypto -lsqlite3 -lcjson -linih -lyaml
 
 ifneq ($(SAN)$(FUZZ),)
@@ -81,7 +82,7 @@ else
   # are without LTO: it saved 45 KB (4 %) and made each link 26 s longer.
   FLAVOUR = -fPIE $(LEAN) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 $(KERNEL) $(if $(findstring gcc,$(CC)),-flto=auto -ffat-lto-objects)
   DEPS_CFLAGS := -Os -fPIE $(HARD) $(LEAN)
-  LDFLAGS_ALL = -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,-z,text,--build-id=none $(LDFLAGS)
+  LDFLAGS_ALL = -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none $(LDFLAGS)
   LTO = $(if $(findstring gcc,$(CC)),-flto=auto $(CFLAGS) $(HARD) -fPIE $(LEAN))
 ifeq ($(CC),musl-gcc)
   # musl-gcc -static-pie makes a *dynamic* program (its specs start from Scrt1.o), so name the start files ourselves.
@@ -154,6 +155,10 @@ $(O)/gen/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(subst ','\'',$(COMPILE))' >$@.new
 	@$(keep_if_same)
+$(O)/gen/opts: FORCE
+	@mkdir -p $(@D)
+	@echo '$(OPTS)' >$@.new
+	@$(keep_if_same)
 
 # --- Libraries and tools ---------------------------------------------------------------------------------------------------------
 
@@ -163,8 +168,8 @@ deps: $(DEPS)/ready ## fetch and build the libraries (build/deps)
 tools: ## install missing build tools through the system's package manager
 	@deps/tools.sh build
 
-$(DEPS)/ready: deps/lock deps/build.sh config/mbedtls_config.h $(if $(KERNEL),build/deps/kernel/linux)
-	$(Q)CC="$(or $(DEPS_CC),$(CC))" AR="$(AR)" DEPS_CFLAGS="$(DEPS_CFLAGS)" $(DEPS_ENV) deps/build.sh $(DEPS)
+$(DEPS)/ready: deps/lock deps/build.sh config/mbedtls_config.h config/options.h $(O)/gen/opts $(if $(KERNEL),build/deps/kernel/linux)
+	$(Q)CC="$(or $(DEPS_CC),$(CC))" AR="$(AR)" DEPS_CFLAGS="$(DEPS_CFLAGS)" OPTS="$(OPTS)" $(DEPS_ENV) deps/build.sh $(DEPS)
 	@touch $@
 
 build/deps/kernel/linux:

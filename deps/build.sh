@@ -3,9 +3,9 @@
 #
 # deps/build.sh — builds the libraries of deps/lock, static, into one directory.
 #
-#   CC=... AR=... DEPS_CFLAGS=... deps/build.sh OUT      -> OUT/include, OUT/lib/*.a
+#   CC=... AR=... DEPS_CFLAGS=... OPTS=... deps/build.sh OUT      makes OUT/include and OUT/lib/*.a
 #
-# Does nothing when OUT was built from the same lock, scripts, mbedTLS configuration, compiler and flags (OUT/stamp says from which),
+# Does nothing when OUT was built from the same lock, script, configuration, compiler and flags (OUT/stamp says from which),
 # and only one at a time builds into an OUT. Every library is built with every feature switched off that limpet does not use; what
 # is left and what it costs is in deps/README.md.
 set -eu
@@ -13,7 +13,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 out=${1:?usage: CC=... deps/build.sh OUT}
-: "${CC:?}" "${AR:=ar}" "${DEPS_CFLAGS:=-Os}" "${HOST:=}" "${V:=}"
+: "${CC:?}" "${AR:=ar}" "${DEPS_CFLAGS:=-Os}" "${HOST:=}" "${OPTS:=}"
 jobs=$(nproc 2>/dev/null || echo 1)
 
 mkdir -p "$out"
@@ -21,7 +21,15 @@ out=$(cd "$out" && pwd)
 
 say() { echo "deps: $*" >&2; }
 
-# The same lock file also keeps two `make` in one tree from building the same thing at once.
+# The value of an option: as config/options.h says, unless OPTS says otherwise.
+option() {
+    # shellcheck disable=SC2086  # CC and OPTS are words
+    printf '#include "config/options.h"\nvalue %s\n' "$1" | $CC -E -P -I"$top" $OPTS - | sed -n 's/^value //p'
+}
+http2=$(option OPT_HTTP2)
+curl_text=$(option OPT_CURL_TEXT)
+
+# The lock file also keeps two `make` in one tree from building the same thing at once.
 exec 9>"$out/.lock"
 if ! flock -n 9; then
     say "another build of $out is running, waiting for it"
@@ -29,7 +37,7 @@ if ! flock -n 9; then
 fi
 
 want=$({
-    echo "$CC|$AR|$DEPS_CFLAGS|$HOST"
+    echo "$CC|$AR|$DEPS_CFLAGS|$HOST|$http2|$curl_text"
     $CC --version 2>/dev/null | head -n 1
     awk '!/^#/ { print $1, $2, $4 }' "$here/lock"
     cat "$here/build.sh" "$top/config/mbedtls_config.h"
@@ -41,8 +49,9 @@ rm -f "$out/stamp"
 
 cache=$("$here/fetch.sh" | tail -n 1)
 work=$out/work
-rm -rf "$work" "${out:?}/include" "${out:?}/lib"
-mkdir -p "$work" "$out/include" "$out/lib"
+new=$work/new
+rm -rf "$work"
+mkdir -p "$new/include" "$new/lib"
 
 unpack() { # name -> $src
     src=$work/$1
@@ -52,7 +61,7 @@ unpack() { # name -> $src
 
 version_of() { awk -v n="$1" '$1 == n { print $2 }' "$here/lock"; }
 
-# Compiles C files into OUT/lib/lib$1.a; `cflags` is for this library.
+# Compiles C files into lib/lib$1.a; `cflags` is for this library.
 archive() { # name file...
     name=$1
     shift
@@ -63,7 +72,7 @@ archive() { # name file...
         echo "$f"
     done | CC="$CC" FLAGS="$DEPS_CFLAGS -w $cflags" OBJS=$objs xargs -P "$jobs" -I FILE sh -c \
         '$CC $FLAGS -c "$1" -o "$OBJS/$(basename "$1" .c).o" || exit 255' sh FILE
-    $AR rcs "$out/lib/lib$name.a" "$objs"/*.o
+    $AR rcs "$new/lib/lib$name.a" "$objs"/*.o
 }
 
 build_mbedtls() {
@@ -73,8 +82,8 @@ build_mbedtls() {
     archive mbedx509 "$src"/library/x509*.c
     rm "$src"/library/ssl_*.c "$src"/library/x509*.c
     archive mbedcrypto "$src"/library/*.c
-    cp -R "$src/include/mbedtls" "$src/include/psa" "$out/include/"
-    cp "$top/config/mbedtls_config.h" "$out/include/mbedtls/mbedtls_config.h"
+    cp -R "$src/include/mbedtls" "$src/include/psa" "$new/include/"
+    cp "$top/config/mbedtls_config.h" "$new/include/mbedtls/mbedtls_config.h"
 }
 
 # nghttp2 never puts `authorization` into the HPACK table, so that a password of little entropy cannot be guessed by someone who can
@@ -103,14 +112,15 @@ build_nghttp2() {
     cflags="-I$src/lib/includes -I$src/lib -DNGHTTP2_STATICLIB -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H -DHAVE_CLOCK_GETTIME"
     cflags="$cflags -DHAVE_DECL_CLOCK_MONOTONIC=1"
     archive nghttp2 "$src"/lib/*.c
-    mkdir "$out/include/nghttp2"
-    cp "$src"/lib/includes/nghttp2/*.h "$out/include/nghttp2/"
+    mkdir "$new/include/nghttp2"
+    cp "$src"/lib/includes/nghttp2/*.h "$new/include/nghttp2/"
 }
 
 # HTTP and HTTPS over HTTP/1.1 and HTTP/2, through a proxy if need be, names resolved in a thread so that the loop never waits.
 build_curl() {
     unpack curl
     say "building libcurl"
+    # In the background only so that `set -e` holds inside: before `||` the shell would go on after a failure.
     (
         cd "$src"
         off=
@@ -123,16 +133,23 @@ build_curl() {
         for f in zlib brotli zstd libpsl libidn2 libssh2 librtmp libgsasl ca-bundle ca-path ngtcp2 nghttp3; do
             off="$off --without-$f"
         done
-        ./configure --quiet ${HOST:+--host="$HOST"} --prefix="$out" --with-mbedtls="$out" --with-nghttp2="$out" \
+        [ "$curl_text" = 1 ] || off="$off --disable-verbose"
+        if [ "$http2" = 1 ]; then
+            off="$off --with-nghttp2=$new"
+        else
+            off="$off --without-nghttp2"
+        fi
+        ./configure --quiet ${HOST:+--host="$HOST"} --prefix="$new" --with-mbedtls="$new" \
             --enable-threaded-resolver --enable-ipv6 --enable-proxy --enable-http-auth --enable-basic-auth --enable-static \
             --disable-symbol-hiding $off CC="$CC" AR="$AR" \
-            CPPFLAGS="-I$out/include -DNGHTTP2_STATICLIB" CFLAGS="$DEPS_CFLAGS -w" LDFLAGS="-L$out/lib ${DEPS_LDFLAGS:-}" \
+            CPPFLAGS="-I$new/include -DNGHTTP2_STATICLIB" CFLAGS="$DEPS_CFLAGS -w" LDFLAGS="-L$new/lib ${DEPS_LDFLAGS:-}" \
             LIBS="-lmbedtls -lmbedx509 -lmbedcrypto" PKG_CONFIG=false
         make -C lib -s -j"$jobs" libcurl.la
-        cp lib/.libs/libcurl.a "$out/lib/"
-        cp -R include/curl "$out/include/"
-        rm -f "$out"/include/curl/Makefile*
-    ) >"$work/curl.log" 2>&1 || {
+        cp lib/.libs/libcurl.a "$new/lib/"
+        cp -R include/curl "$new/include/"
+        rm -f "$new"/include/curl/Makefile*
+    ) >"$work/curl.log" 2>&1 &
+    wait $! || {
         tail -n 30 "$work/curl.log" >&2
         say "curl does not build; the whole log is $work/curl.log"
         return 1
@@ -143,13 +160,13 @@ build_cjson() {
     unpack cjson
     cflags="-DCJSON_HIDE_SYMBOLS -DCJSON_NESTING_LIMIT=200"
     archive cjson "$src/cJSON.c"
-    cp "$src/cJSON.h" "$out/include/"
+    cp "$src/cJSON.h" "$new/include/"
 }
 
 # One line may hold a long value, never without end; whoever includes ini.h gets the same settings.
 build_inih() {
     unpack libinih
-    cat >"$out/include/ini.h" <<EOF
+    cat >"$new/include/ini.h" <<EOF
 #define INI_HANDLER_LINENO 1
 #define INI_USE_STACK 0
 #define INI_MAX_LINE 4096
@@ -158,8 +175,8 @@ build_inih() {
 #define INI_ALLOW_MULTILINE 0
 #define INI_STOP_ON_FIRST_ERROR 0
 EOF
-    cat "$src/ini.h" >>"$out/include/ini.h"
-    cp "$out/include/ini.h" "$src/ini.h"
+    cat "$src/ini.h" >>"$new/include/ini.h"
+    cp "$new/include/ini.h" "$src/ini.h"
     cflags=
     archive inih "$src/ini.c"
 }
@@ -190,7 +207,7 @@ build_sqlite() {
     }
     cflags=$opts
     archive sqlite3 "$src/sqlite3.c"
-    cp "$src/sqlite3.h" "$out/include/"
+    cp "$src/sqlite3.h" "$new/include/"
 }
 
 build_libyaml() {
@@ -198,7 +215,7 @@ build_libyaml() {
     cflags="-I$src/include -DYAML_DECLARE_STATIC -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 -DYAML_VERSION_PATCH=5"
     cflags="$cflags -DYAML_VERSION_STRING=\"0.2.5\""
     archive yaml "$src"/src/*.c
-    cp "$src/include/yaml.h" "$out/include/"
+    cp "$src/include/yaml.h" "$new/include/"
 }
 
 started=$(date +%s)
@@ -209,6 +226,9 @@ build_mbedtls
 build_nghttp2
 build_curl
 build_sqlite
-[ -n "${KEEP:-}" ] || rm -rf "$work"
+# Only now, so that whoever compiles against OUT at the same time finds either the old or the new.
+rm -rf "${out:?}/include" "${out:?}/lib"
+mv "$new/include" "$new/lib" "$out/"
+rm -rf "$work"
 echo "$want" >"$out/stamp"
 say "built in $(($(date +%s) - started)) s: $out"
