@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "shim/proc.h"
+
+enum { DEADLINE_MS = 30 * 1000, TURN_MS = 50 };
+
+static const char *const scripts[PROGRAMS] = {
+    [RUNS] = "exec sleep 1000",
+    [STUBBORN] = "trap '' TERM; echo ready >>\"$RIG/stubborn\"; while :; do sleep 0.1; done",
+    [EXITS_0] = "exit 0",
+    [EXITS_3] = "exit 3",
+    [EXITS_7_LATER] = "sleep 0.5; exit 7",
+};
+
+static const struct fake_behaviour behaviours[PROGRAMS] = {
+    [RUNS] = { .start_ms = 1, .run_ms = -1, .stop_ms = 1 },
+    [STUBBORN] = { .start_ms = 1, .run_ms = -1, .stop_ms = 3600 * 1000 },
+    [EXITS_0] = { .start_ms = 1, .run_ms = 1 },
+    [EXITS_3] = { .start_ms = 1, .run_ms = 1, .exit_code = 3 },
+    [EXITS_7_LATER] = { .start_ms = 1, .run_ms = 500, .exit_code = 7 },
+    [CANNOT_START] = { .start_ms = 1, .start_errno = ENOENT },
+};
+
+// --- making and ending
+
+static void on_changed(void *ctx, const char *owner)
+{
+    struct rig *r = ctx;
+    r->changes++;
+    r->calls_inside += r->inside;
+    snprintf(r->owner, sizeof(r->owner), "%s", owner);
+    if (r->on_change != NULL)
+        r->on_change(r, owner);
+}
+
+static bool new_port(struct rig *r)
+{
+    struct err e = ERR_INIT;
+    struct exec_port_conf c = { .run_dir = r->run_dir, .log_dir = r->log_dir, .self = "/proc/self/exe" };
+    int rc;
+    if (strcmp(r->name, "exec") == 0)
+        rc = port_exec_new(&r->port, r->loop, r->disk, &c, &e);
+    else if (strcmp(r->name, "null") == 0)
+        rc = port_null_new(&r->port, r->loop, &e);
+    else
+        rc = port_fake_new(&r->port, r->loop, &e);
+    if (rc != 0) {
+        printf("# %s\n", e.msg);
+        return false;
+    }
+    r->port->changed = on_changed;
+    r->port->ctx = r;
+    return true;
+}
+
+static unsigned abilities(const char *name)
+{
+    if (strcmp(name, "exec") == 0)
+        return RIG_REAL | RIG_ENDS | RIG_ADOPTS;
+    return strcmp(name, "fake") == 0 ? RIG_ENDS | RIG_ADOPTS | RIG_CHEAP : RIG_CHEAP;
+}
+
+static void no_log(void *ctx UNUSED, const char *line UNUSED, size_t len UNUSED)
+{
+}
+
+bool rig_init(struct rig *r, const char *name)
+{
+    struct err e = ERR_INIT;
+    struct loop_backend *b;
+    const char *tmp = getenv("TMPDIR");
+    *r = (struct rig){ .name = name, .can = abilities(name) };
+    snprintf(r->dir, sizeof(r->dir), "%.100s/rig.XXXXXX", tmp != NULL ? tmp : "/tmp");
+    if (mkdtemp(r->dir) == NULL)
+        return false;
+    snprintf(r->run_dir, sizeof(r->run_dir), "%s/run", r->dir);
+    snprintf(r->log_dir, sizeof(r->log_dir), "%s/log", r->dir);
+    log_set_sink(no_log, NULL);
+    clock_real_init(&r->clock);
+    if (loop_backend_epoll(&b, &e) != 0 || loop_new(&r->loop, &r->clock, b, &e) != 0 || disk_real_new(&r->disk, r->loop, "", &e) != 0)
+        return false;
+    return new_port(r);
+}
+
+static int stop_one(void *ctx, const struct inst *i)
+{
+    struct rig *r = ctx;
+    return r->port->ops->stop(r->port, i->uid, 0, NULL);
+}
+
+static int not_ended(void *ctx UNUSED, const struct inst *i)
+{
+    return i->state != INST_EXITED;
+}
+
+static bool all_ended(struct rig *r, void *ctx UNUSED)
+{
+    return r->port->ops->each(r->port, NULL, not_ended, NULL, NULL) == 0;
+}
+
+void rig_fini(struct rig *r)
+{
+    struct err e = ERR_INIT;
+    r->on_change = NULL;
+    r->port->ops->each(r->port, NULL, stop_one, r, NULL);
+    rig_until(r, all_ended, NULL);
+    r->port->ops->free(r->port);
+    if (r->disk->ops->rmtree(r->disk, r->dir, &e) != 0)
+        printf("# %s\n", e.msg);
+    disk_free(r->disk);
+    loop_free(r->loop);
+}
+
+bool rig_new_agent(struct rig *r)
+{
+    struct err e = ERR_INIT;
+    struct port *next;
+    if (strcmp(r->name, "fake") != 0) {
+        r->port->ops->free(r->port);
+        return new_port(r);
+    }
+    if (port_fake_agent_died(r->port, &next, r->loop, &e) != 0)
+        return false;
+    r->port = next;
+    r->port->changed = on_changed;
+    r->port->ctx = r;
+    return true;
+}
+
+// --- verbs
+
+int rig_start_spec(struct rig *r, const struct inst_spec *s, struct err *e)
+{
+    r->inside = true;
+    int rc = r->port->ops->start(r->port, s, e);
+    r->inside = false;
+    return rc;
+}
+
+static int start_argv(struct rig *r, const char *uid, const char *owner, int index, const char *const *argv, struct err *e)
+{
+    char where[sizeof(r->dir) + 8];
+    snprintf(where, sizeof(where), "RIG=%s", r->dir);
+    const char *env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", where, NULL };
+    struct inst_spec s = { .uid = uid, .owner = owner, .revision = "r1", .index = index, .exec = { .argv = argv, .env = env } };
+    return rig_start_spec(r, &s, e);
+}
+
+int rig_start(struct rig *r, const char *uid, const char *owner, int index, enum program what, struct err *e)
+{
+    const char *argv[] = { "/bin/sh", "-c", scripts[what], NULL };
+    const char *missing[] = { "/nonexistent/program", NULL };
+    if (strcmp(r->name, "fake") == 0)
+        port_fake_behave(r->port, owner, &behaviours[what]);
+    return start_argv(r, uid, owner, index, what == CANNOT_START ? missing : argv, e);
+}
+
+int rig_script(struct rig *r, const char *uid, const char *script, struct err *e)
+{
+    const char *argv[] = { "/bin/sh", "-c", script, NULL };
+    return start_argv(r, uid, "edgeapps/ns/script", 0, argv, e);
+}
+
+int rig_stop(struct rig *r, const char *uid, int64_t grace_ms)
+{
+    struct err e = ERR_INIT;
+    r->inside = true;
+    int rc = r->port->ops->stop(r->port, uid, grace_ms, &e);
+    r->inside = false;
+    return rc;
+}
+
+int rig_forget(struct rig *r, const char *uid)
+{
+    struct err e = ERR_INIT;
+    r->inside = true;
+    int rc = r->port->ops->forget(r->port, uid, &e);
+    r->inside = false;
+    return rc;
+}
+
+// --- observing
+
+struct lookup {
+    const char *uid;
+    struct inst *out;
+    size_t n;
+};
+
+static int look(void *ctx, const struct inst *i)
+{
+    struct lookup *l = ctx;
+    l->n++;
+    if (l->uid == NULL || strcmp(l->uid, i->uid) != 0)
+        return 0;
+    *l->out = *i;
+    return 1;
+}
+
+bool rig_inst(struct rig *r, const char *uid, struct inst *out)
+{
+    struct lookup l = { .uid = uid, .out = out };
+    return r->port->ops->each(r->port, NULL, look, &l, NULL) == 1;
+}
+
+int rig_state(struct rig *r, const char *uid)
+{
+    struct inst i;
+    return rig_inst(r, uid, &i) ? (int)i.state : -1;
+}
+
+size_t rig_count(struct rig *r, const char *owner)
+{
+    struct lookup l = { .uid = NULL };
+    r->port->ops->each(r->port, owner, look, &l, NULL);
+    return l.n;
+}
+
+// --- waiting
+
+void rig_turns(struct rig *r, int n)
+{
+    struct err e = ERR_INIT;
+    while (n-- > 0)
+        if (loop_turn(r->loop, 0, &e) != 0)
+            printf("# %s\n", e.msg);
+}
+
+bool rig_until(struct rig *r, bool (*fn)(struct rig *r, void *ctx), void *ctx)
+{
+    struct err e = ERR_INIT;
+    int64_t deadline = clock_mono(&r->clock) + DEADLINE_MS;
+    while (!fn(r, ctx)) {
+        if (clock_mono(&r->clock) > deadline || loop_turn(r->loop, TURN_MS, &e) != 0)
+            return false;
+    }
+    return true;
+}
+
+struct awaited {
+    const char *uid;
+    int state;
+};
+
+static bool has_state(struct rig *r, void *ctx)
+{
+    struct awaited *a = ctx;
+    return rig_state(r, a->uid) == a->state;
+}
+
+bool rig_until_state(struct rig *r, const char *uid, enum inst_state state)
+{
+    struct awaited a = { uid, (int)state };
+    return rig_until(r, has_state, &a);
+}
+
+bool rig_until_exited(struct rig *r, const char *uid, struct inst *out)
+{
+    return rig_until_state(r, uid, INST_EXITED) && rig_inst(r, uid, out);
+}
+
+struct awaited_lines {
+    const char *file;
+    size_t lines;
+};
+
+static bool has_lines(struct rig *r, void *ctx)
+{
+    struct awaited_lines *a = ctx;
+    return rig_lines(r, a->file) >= a->lines;
+}
+
+bool rig_until_file(struct rig *r, const char *file, size_t lines)
+{
+    struct awaited_lines a = { file, lines };
+    return rig_until(r, has_lines, &a);
+}
+
+const char *rig_file(struct rig *r, const char *file)
+{
+    static char text[65536];
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", r->dir, file);
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    text[MAX(n, 0)] = '\0';
+    return text;
+}
+
+size_t rig_lines(struct rig *r, const char *file)
+{
+    size_t n = 0;
+    for (const char *p = rig_file(r, file); *p != '\0'; p++)
+        n += *p == '\n';
+    return n;
+}
+
+bool rig_alive(int pid)
+{
+    struct proc_stat s;
+    return pid > 0 && proc_stat(pid, &s) && s.state != 'Z' && s.state != 'X';
+}
