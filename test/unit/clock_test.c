@@ -171,11 +171,11 @@ static void test_format(void)
     }
 }
 
-// Against libc, one second in every 11 hours of all the years there are.
+// Against libc, one second in every three and a half days of all the years there are.
 static void test_against_libc(void)
 {
     unsigned long tried = 0, wrong_text = 0, wrong_back = 0;
-    for (int64_t sec = 0; sec <= INT64_C(253402300799); sec += 39983, tried++) {
+    for (int64_t sec = 0; sec <= INT64_C(253402300799); sec += 299993, tried++) {
         char got[RFC3339_MAX], want[RFC3339_MAX];
         time_t t = (time_t)sec;
         struct tm tm;
