@@ -265,7 +265,7 @@ static int make_engine(struct agent *a, struct err *e)
                               .pass_deadline_ms = a->config->engine_pass_deadline_ms,
                               .max_objects = (size_t)MAX(a->config->engine_max_objects, (int64_t)0) };
     a->env = (struct kind_env){ .loop = a->seams.loop, .clock = a->seams.clock, .disk = a->seams.disk, .port = a->seams.port, .db = a->db,
-                                .cache = a->cache, .outbox = a->outbox, .config = a->config, .node = a->node, .ns = a->ns };
+                                .cache = a->cache, .outbox = a->outbox, .config = a->config, .facts = &a->facts, .node = a->node, .ns = a->ns };
     return engine_new(&a->engine, &a->env, a->registry, &ec, e);
 }
 

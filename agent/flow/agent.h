@@ -11,6 +11,7 @@
 #include "flow/lease.h"
 #include "flow/reconcile.h"
 #include "flow/sync.h"
+#include "kinds/edgenode.h"
 #include "wire/cred.h"
 
 struct agent_seams {
@@ -34,13 +35,14 @@ struct agent {
     struct egress *egress;
     struct kube kube;
     struct kind_env env;
+    struct node_facts facts;
     struct loop_hook commit_in, work, commit_out, send;
     struct timer housekeeping, store_retry;
     char node[254], ns[64], holder[40];
     void (*unauthorized)(void *ctx); // main.c: read the credentials again
     void (*link_changed)(void *ctx, enum link_state s, const char *why);
     void *ctx;
-    bool is_holder, clock_was_trusted;
+    bool is_holder, clock_was_trusted, clock_was_told;
     char other_holder[64];
     uint64_t commit_failures;
 };
