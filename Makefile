@@ -33,10 +33,12 @@ ifneq ($(SAN),)
   TARGET := $(shell uname -m)-linux-gnu-san
   O := build/san
   CC := gcc
+  STRIP := strip
 else ifneq ($(FUZZ),)
   TARGET := $(shell uname -m)-linux-gnu-san
   O := build/fuzz
   CC := $(firstword $(wildcard /usr/bin/clang /usr/bin/clang-[12][0-9]) clang)
+  STRIP := strip
 else ifneq ($(CROSS),)
   TARGET := $(CROSS:%-=%)
   O := build/$(TARGET)
@@ -47,14 +49,15 @@ else ifeq ($(origin CC),default)
   TARGET := $(NATIVE)
   O := build
   CC := musl-gcc
+  STRIP := strip
 else
-  TARGET = $(shell $(CC) -dumpmachine)
-  O = build/$(TARGET)
+  TARGET := $(shell $(CC) -dumpmachine)
+  O := build/$(TARGET)
+  STRIP :=
 endif
 ifeq ($(origin AR),default)
   AR := $(if $(findstring gcc,$(CC)),gcc-ar,ar)
 endif
-STRIP ?= strip
 DEPS = build/deps/$(TARGET)
 
 # --- Flags -----------------------------------------------------------------------------------------------------------------------
@@ -132,12 +135,12 @@ $(LIB): $(LIB_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(if $(KEEP),$$(ls $(LIB_OBJ) 2>/dev/null),$(LIB_OBJ))
 
-# Linked with symbols (kept beside for cores and profiles), then stripped.
+# Linked with symbols (kept beside for cores and profiles), then stripped; a compiler without a strip of its own links once more.
 define program
 $(O)/$(1): $(2) $(LIB)
 	$$(call say,LD,$$@)
 	$$(Q)$$(subst -o $$@,-o $$@.full,$$(call LINK,$(2) $(LIB),$$(LTO)))
-	$$(Q)$$(STRIP) -o $$@ $$@.full
+	$$(Q)$$(if $$(STRIP),$$(STRIP) -o $$@ $$@.full,$$(call LINK,-s $(2) $(LIB),$$(LTO)))
 endef
 $(eval $(call program,limpet,$(O)/obj/agent/main.o))
 $(eval $(call program,limpetctl,$(CTL_OBJ)))
