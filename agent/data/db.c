@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/db.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "data/db_priv.h"
+
+enum { BYTES_DEFAULT = 64 * 1024 * 1024, PATH_BOUND = 240 };
+
+// --- Opening
+
+static int make_dir(struct db *db, struct err *e)
+{
+    char dir[PATH_BOUND];
+    const char *slash = strrchr(db->path, '/');
+    if (slash == db->path)
+        return 0;
+    memcpy(dir, db->path, (size_t)(slash - db->path));
+    dir[slash - db->path] = '\0';
+    return db->disk->ops->mkdirs(db->disk, dir, 0700, 0, e);
+}
+
+static int64_t size_below_root(struct db *db, const char *path, struct err *e)
+{
+    struct fs_stat st;
+    int r = db->disk->ops->stat(db->disk, path, 0, &st, e);
+    return r == 0 ? st.size : r;
+}
+
+// A log that is not empty: whoever had the store open did not close it.
+static bool stopped_uncleanly(struct db *db)
+{
+    char log[PATH_BOUND + 8];
+    snprintf(log, sizeof(log), "%s-wal", db->path);
+    return size_below_root(db, log, NULL) > 0;
+}
+
+static int check_header(struct db *db, struct err *e)
+{
+    struct db_pages *p = NULL;
+    int r = db_pages_open(&p, db, e);
+    if (r == 0 && !db_pages_header_ok(p))
+        r = err_set(e, E_CORRUPT, "store: the file's header is not one of ours");
+    db_pages_free(p);
+    return r;
+}
+
+static int note_wal(void *ctx, struct sqlite3 *sq, const char *schema, int frames)
+{
+    struct db *db = ctx;
+    (void)sq;
+    (void)schema;
+    db->wal_frames = frames;
+    return SQLITE_OK;
+}
+
+// Opens the file that is there and makes sure of it. E_CORRUPT: it needs salvage.
+static int attach(struct db *db, struct err *e)
+{
+    struct sqlite3 *sq = NULL;
+    bool unclean = stopped_uncleanly(db);
+    int r = db_connect(db, db->path, &sq, e);
+    if (r == 0)
+        r = unclean ? db_quick_check(sq, e) : check_header(db, e);
+    if (r == 0)
+        r = db_migrate(sq, e);
+    if (r != 0) {
+        db_disconnect(sq, true);
+        return r;
+    }
+    sqlite3_wal_hook(sq, note_wal, db);
+    db->sq = sq;
+    db->damaged = false;
+    db->wal_frames = 0;
+    return 0;
+}
+
+static int salvage_and_attach(struct db *db, struct err *why, struct err *e)
+{
+    int r = db_salvage(db, why->msg, e);
+    return r == 0 ? attach(db, e) : r;
+}
+
+static int open_file(struct db *db, struct err *e)
+{
+    struct err why = ERR_INIT;
+    int r = make_dir(db, e);
+    if (r == 0)
+        r = db_finish_salvage(db, e);
+    if (r == 0 && size_below_root(db, db->path, &why) == E_NOTFOUND)
+        r = db_create(db, e);
+    if (r != 0)
+        return r;
+    r = attach(db, &why);
+    if (r == E_CORRUPT)
+        return salvage_and_attach(db, &why, e);
+    if (r != 0 && e != NULL)
+        *e = why;
+    return r;
+}
+
+static void free_db(struct db *db)
+{
+    db_metas_free(db);
+    free(db->path);
+    free(db);
+}
+
+int db_open(struct db **out, struct disk *d, struct clock *c, const struct db_conf *conf, struct err *e)
+{
+    int r = path_check(conf->path, e);
+    if (r != 0)
+        return r;
+    if (strlen(conf->path) >= PATH_BOUND)
+        return err_set(e, E_INVAL, "store path %s is longer than %d bytes", conf->path, PATH_BOUND - 1);
+    struct db *db = calloc(1, sizeof(*db));
+    if (db == NULL || (db->path = strdup(conf->path)) == NULL) {
+        free(db);
+        return err_set(e, E_NOMEM, "no memory for the store");
+    }
+    db->disk = d;
+    db->clock = c;
+    db->max_pages = (conf->max_bytes > 0 ? conf->max_bytes : BYTES_DEFAULT) / DB_PAGE;
+    list_init(&db->lazies);
+    list_init(&db->hooks);
+    list_init(&db->metas);
+    r = open_file(db, e);
+    if (r != 0) {
+        free_db(db);
+        return r;
+    }
+    *out = db;
+    return 0;
+}
+
+// --- Closing
+
+static void forget_nodes(struct list *head)
+{
+    list_each_safe(it, next, head) list_del(it);
+}
+
+static void detach(struct db *db, bool keep_log)
+{
+    db_stmts_close(db);
+    db_disconnect(db->sq, keep_log);
+    db->sq = NULL;
+}
+
+static void close_db(struct db *db, bool keep_log)
+{
+    forget_nodes(&db->hooks);
+    forget_nodes(&db->lazies);
+    detach(db, keep_log);
+    free_db(db);
+}
+
+void db_close(struct db *db)
+{
+    if (db == NULL)
+        return;
+    struct err e = ERR_INIT;
+    bool waiting = !list_empty(&db->lazies) || !list_empty(&db->metas);
+    int r = 0;
+    if (waiting && db->sq != NULL && !db->damaged)
+        r = db_begin(db, &e);
+    if (r == 0)
+        r = db_commit(db, &e);
+    if (r != 0)
+        log_error("db", "store-close error=\"%s\"", e.msg);
+    close_db(db, false);
+}
+
+void db_abandon(struct db *db)
+{
+    if (db != NULL)
+        close_db(db, true);
+}
+
+// --- The transaction
+
+bool db_dirty(const struct db *db)
+{
+    return db->open;
+}
+
+void db_rollback(struct db *db)
+{
+    db_end_failed(db, E_CANCELED);
+}
+
+void db_lazy_add(struct db *db, struct db_lazy *l)
+{
+    if (!list_linked(&l->link))
+        list_add_tail(&db->lazies, &l->link);
+}
+
+void db_lazy_del(struct db_lazy *l)
+{
+    list_del(&l->link);
+}
+
+void db_hook_add(struct db *db, struct db_hook *h)
+{
+    list_add_tail(&db->hooks, &h->link);
+}
+
+void db_hook_del(struct db_hook *h)
+{
+    list_del(&h->link);
+}
+
+// What waited for a transaction. One of them failing may have rolled everything back.
+static int write_lazies(struct db *db, struct err *e)
+{
+    struct list now;
+    list_init(&now);
+    while (!list_empty(&db->lazies)) {
+        struct list *n = db->lazies.next;
+        list_del(n);
+        list_add_tail(&now, n);
+    }
+    while (!list_empty(&now)) {
+        struct db_lazy *l = container_of(now.next, struct db_lazy, link);
+        list_del(&l->link);
+        if (db->open)
+            l->fn(l);
+        else
+            db_lazy_add(db, l);
+    }
+    if (!db->open)
+        return err_set(e, db->failed, "store: a write that waited for this transaction has failed, nothing is kept");
+    return db_metas_write(db, e);
+}
+
+// The log goes into the file once it is long. That it fails (a full disk) is no failure of the commit, which stands.
+static void empty_log(struct db *db)
+{
+    if (db->wal_frames < DB_WAL_FRAMES)
+        return;
+    int rc = sqlite3_wal_checkpoint_v2(db->sq, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    db->damaged = db->damaged || (rc & 0xff) == SQLITE_CORRUPT;
+    db->stats.nospc += (rc & 0xff) == SQLITE_FULL;
+}
+
+static void count_commit(struct db *db, int64_t began_ms)
+{
+    uint64_t ns = (uint64_t)(clock_mono(db->clock) - began_ms) * 1000000;
+    db->stats.commits++;
+    db->stats.commit_ns_total += ns;
+    db->stats.commit_ns_max = MAX(db->stats.commit_ns_max, ns);
+}
+
+// The file is not what it should be: a new one from what can be read. What was not committed is gone.
+static int heal(struct db *db, struct err *e)
+{
+    if (db_stmts_busy(db))
+        return err_set(e, E_CORRUPT, "store is damaged and a statement is in use");
+    if (db->open)
+        db_end_failed(db, E_CORRUPT);
+    detach(db, true);
+    int r = salvage_and_attach(db, &(struct err){ .msg = "found while running" }, e);
+    if (r != 0)
+        return r;
+    db_tell_hooks(db, E_CORRUPT);
+    return err_set(e, E_CORRUPT, "store was damaged: %lld rows salvaged, %lld lost, the damaged file is %s", (long long)db->salvage.rows_kept,
+                   (long long)db->salvage.rows_lost, db->salvage.aside);
+}
+
+int db_commit(struct db *db, struct err *e)
+{
+    if (db->damaged || db->sq == NULL)
+        return heal(db, e);
+    if (!db->open)
+        return 0;
+    int64_t began = clock_mono(db->clock);
+    int r = write_lazies(db, e);
+    if (r == 0)
+        r = db_exec(db->sq, "COMMIT", e);
+    db->stats.nospc += r == E_NOSPC;
+    db->damaged = db->damaged || r == E_CORRUPT;
+    if (r != 0) {
+        db_end_failed(db, r);
+        return r;
+    }
+    db->open = false;
+    db_metas_ended(db, true);
+    db_tell_hooks(db, 0);
+    empty_log(db);
+    count_commit(db, began);
+    return 0;
+}
+
+// --- What is known of it
+
+const struct db_salvage *db_salvaged(const struct db *db)
+{
+    return &db->salvage;
+}
+
+int db_bad_row(struct db *db, const char *table, const char *key, struct err *e)
+{
+    db->stats.rows_bad_crc++;
+    return err_set(e, E_CORRUPT, "store: the %s row of %s is damaged", table, key);
+}
+
+static int64_t query_pragma(struct db *db, const char *pragma)
+{
+    struct db_stmt *s = db_stmt(db, pragma);
+    if (db_step(s, NULL) != 1)
+        return 0;
+    int64_t v = db_int(s, 0);
+    db_done(s);
+    return v;
+}
+
+int64_t db_room(struct db *db)
+{
+    int64_t used = query_pragma(db, "PRAGMA page_count") - query_pragma(db, "PRAGMA freelist_count");
+    return MAX(db->max_pages - used, 0) * DB_PAGE;
+}
+
+static int64_t size_of(struct db *db, int op)
+{
+    sqlite3_file *f = NULL;
+    sqlite3_int64 n = 0;
+    if (db->sq == NULL || sqlite3_file_control(db->sq, "main", op, &f) != SQLITE_OK || f == NULL || f->pMethods == NULL)
+        return 0;
+    return f->pMethods->xFileSize(f, &n) == SQLITE_OK ? n : 0;
+}
+
+void db_stats(struct db *db, struct db_stats *out)
+{
+    *out = db->stats;
+    out->file_bytes = size_of(db, SQLITE_FCNTL_FILE_POINTER);
+    out->wal_bytes = size_of(db, SQLITE_FCNTL_JOURNAL_POINTER);
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole content as JSON lines: {"table":"object","crc_ok":true,"row":{"key":"...",...}}.
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/db_priv.h"
+#include "data/json.h"
+#include "data/json_scan.h"
+
+enum { LINE_MAX_BYTES = 2 * DB_ROW_MAX };
+
+// Our blobs hold JSON: it goes out as it is. A damaged one goes out as text.
+static int dump_blob(struct buf *out, const char *p, size_t n, struct err *e)
+{
+    return n > 0 && json_check(p, n, NULL, NULL) == 0 ? buf_add(out, p, n, e) : json_quote(out, p, n, e);
+}
+
+static int dump_value(struct buf *out, sqlite3_stmt *st, int col, struct err *e)
+{
+    const char *p;
+    switch (sqlite3_column_type(st, col)) {
+    case SQLITE_INTEGER:
+        return buf_addf(out, e, "%lld", (long long)sqlite3_column_int64(st, col));
+    case SQLITE_TEXT:
+        p = (const char *)sqlite3_column_text(st, col);
+        return json_quote(out, p, (size_t)sqlite3_column_bytes(st, col), e);
+    case SQLITE_BLOB:
+        p = sqlite3_column_blob(st, col);
+        return dump_blob(out, p != NULL ? p : "", (size_t)sqlite3_column_bytes(st, col), e);
+    default:
+        return buf_adds(out, "null", e);
+    }
+}
+
+static bool crc_ok(sqlite3_stmt *st, const char *table, int columns)
+{
+    uint32_t crc = db_crc_bytes(0, true, table, strlen(table));
+    for (int i = 1; i < columns - 1; i++)
+        crc = db_crc_value(crc, sqlite3_column_value(st, i));
+    return sqlite3_column_int64(st, columns - 1) == (int32_t)crc;
+}
+
+static int dump_row(struct buf *out, sqlite3_stmt *st, const char *table, int columns, struct err *e)
+{
+    buf_reset(out);
+    int r = buf_addf(out, e, "{\"table\":\"%s\",\"crc_ok\":%s,\"row\":{", table, crc_ok(st, table, columns) ? "true" : "false");
+    for (int i = 0; i < columns - 1 && r == 0; i++) {
+        r = buf_addf(out, e, "%s\"%s\":", i > 0 ? "," : "", sqlite3_column_name(st, i));
+        if (r == 0)
+            r = dump_value(out, st, i, e);
+    }
+    return r == 0 ? buf_adds(out, "}}", e) : r;
+}
+
+static int dump_table(struct db *db, const char *table, struct buf *out, int (*line)(void *, const char *, size_t), void *ctx, struct err *e)
+{
+    char sql[64];
+    sqlite3_stmt *st = NULL;
+    snprintf(sql, sizeof(sql), "SELECT * FROM %s ORDER BY 1", table);
+    int rc = sqlite3_prepare_v2(db->sq, sql, -1, &st, NULL), r = 0;
+    while (rc == SQLITE_OK && r == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+        r = dump_row(out, st, table, sqlite3_column_count(st), e);
+        if (r == 0)
+            r = line(ctx, out->data, out->len);
+        rc = SQLITE_OK;
+    }
+    if (r == 0 && rc != SQLITE_DONE)
+        r = db_error(db->sq, rc, e, sql);
+    sqlite3_finalize(st);
+    return r;
+}
+
+int db_dump(struct db *db, int (*line)(void *ctx, const char *json, size_t n), void *ctx, struct err *e)
+{
+    AUTO_BUF struct buf out = BUF_INIT(LINE_MAX_BYTES);
+    int r = db->sq != NULL ? 0 : err_set(e, E_IO, "store is closed after damage");
+    for (const struct db_table *t = db_tables; t->name != NULL && r == 0; t++)
+        r = dump_table(db, t->name, &out, line, ctx, e);
+    return r;
+}
