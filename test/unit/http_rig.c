@@ -9,7 +9,7 @@
 static struct {
     char name[16];
     int port;
-} servers[16];
+} servers[24];
 
 static struct odd_clock *odd(struct clock *c)
 {
@@ -112,6 +112,7 @@ bool http_rig_start(struct http_rig *g)
     g->other_ca = slurp(g->dir, "other.pem");
     g->client_cert = slurp(g->dir, "client.pem");
     g->client_key = slurp(g->dir, "client.key");
+    g->join_token = slurp(g->dir, "join-token");
     return true;
 }
 
@@ -126,6 +127,7 @@ void http_rig_stop(struct http_rig *g)
     free(g->other_ca);
     free(g->client_cert);
     free(g->client_key);
+    free(g->join_token);
     snprintf(cmd, sizeof cmd, "rm -rf '%s'", g->dir);
     if (system(cmd) != 0)
         printf("# %s is left\n", g->dir);

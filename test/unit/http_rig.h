@@ -22,7 +22,7 @@ struct http_rig {
     int pid, stdin_fd;
     struct odd_clock clock;
     struct loop *loop;
-    char *ca, *other_ca, *client_cert, *client_key;
+    char *ca, *other_ca, *client_cert, *client_key, *join_token;
 };
 
 // Prints why and returns false when the servers do not come up.

@@ -6,6 +6,8 @@
 # Makes a CA and a server certificate in DIR, then prints one line "NAME PORT" for each server and "ready". Ends when its standard input
 # ends. HTTP/1.1 servers choose what to do by the path; the HTTP/2 one has no decompressor for header fields, so each behaviour has
 # a port of its own.
+import base64
+import json
 import os
 import socket
 import ssl
@@ -23,13 +25,13 @@ def openssl(*args):
 def make_certificates(d):
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     for ca in "ca", "other":
-        openssl("req", "-x509", *key, "-keyout", f"{d}/{ca}.key", "-out", f"{d}/{ca}.pem", "-subj", f"/CN={ca}", "-days", "30",
+        openssl("req", "-x509", *key, "-keyout", f"{d}/{ca}.key", "-out", f"{d}/{ca}.pem", "-subj", f"/CN={ca}", "-days", "4000",
                 "-addext", "basicConstraints=critical,CA:TRUE")
     for name, san in ("server", "DNS:localhost,DNS:api.example,IP:127.0.0.1"), ("elsewhere", "DNS:elsewhere.example"), ("client", ""):
         with open(f"{d}/{name}.ext", "w") as f:
             f.write("basicConstraints=CA:FALSE\n" + (f"subjectAltName={san}\n" if san else ""))
         openssl("req", *key, "-keyout", f"{d}/{name}.key", "-out", f"{d}/{name}.csr", "-subj", f"/CN={name}")
-        openssl("x509", "-req", "-in", f"{d}/{name}.csr", "-CA", f"{d}/ca.pem", "-CAkey", f"{d}/ca.key", "-CAcreateserial", "-days", "10",
+        openssl("x509", "-req", "-in", f"{d}/{name}.csr", "-CA", f"{d}/ca.pem", "-CAkey", f"{d}/ca.key", "-CAcreateserial", "-days", "4000",
                 "-extfile", f"{d}/{name}.ext", "-out", f"{d}/{name}.pem")
 
 
@@ -187,6 +189,54 @@ def proxy(conn):
     back.join()
 
 
+# --- an API server to be joined -----------------------------------------------------------------------------------------------------
+
+def jwt(subject, tail, **claims):
+    part = lambda o: base64.urlsafe_b64encode(json.dumps(o).encode()).decode().rstrip("=")
+    return ".".join((part({"alg": "none"}), part(dict(claims, sub=subject)), tail))
+
+
+ACCOUNT = "system:serviceaccount:edge-a:limpet"
+JOIN_TOKEN = jwt(ACCOUNT, "join", iat=int(time.time()), exp=int(time.time()) + 3600)
+
+
+def cluster_info(d):
+    ca = base64.b64encode(open(f"{d}/ca.pem", "rb").read()).decode()
+    config = f"apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster:\n    certificate-authority-data: {ca}\n    server: https://x\n"
+    return json.dumps({"kind": "ConfigMap", "data": {"kubeconfig": config}}).encode()
+
+
+# how: which way of showing the CA it knows. A token that is sent before the CA could be verified is a leak and shows as one.
+def api(d, how):
+    def handle(conn):
+        pending = b""
+        while True:
+            line, fields, body, pending = read_request(conn, pending)
+            if line is None:
+                return
+            method, path, _ = line.split(" ")
+            token = fields.get("authorization", "")
+            if method == "GET" and token:
+                answer(conn, 500, b"leak")
+            elif path == "/cacerts" and how == "k3s":
+                answer(conn, 200, open(f"{d}/other.pem", "rb").read() + open(f"{d}/ca.pem", "rb").read())
+            elif path == "/cacerts" and how == "garbage":
+                answer(conn, 200, b"<html>")
+            elif path.endswith("/configmaps/cluster-info") and how == "kubeadm":
+                answer(conn, 200, cluster_info(d))
+            elif method == "POST" and path == "/api/v1/namespaces/edge-a/serviceaccounts/limpet/token":
+                if not token.startswith("Bearer ") or not token.endswith((".join", ".node")):
+                    answer(conn, 401, b'{"kind":"Status","apiVersion":"v1","metadata":{},"message":"Unauthorized","reason":"Unauthorized"}')
+                    continue
+                wanted = json.loads(body)["spec"]["expirationSeconds"]
+                now = int(time.time())
+                new = jwt(ACCOUNT, "node", iat=now, exp=now + wanted, n=len(token))
+                answer(conn, 201, json.dumps({"kind": "TokenRequest", "status": {"token": new}}).encode())
+            else:
+                answer(conn, 403, b'{"kind":"Status","apiVersion":"v1","metadata":{},"message":"no","reason":"Forbidden"}')
+    return handle
+
+
 # --- HTTP/2 -----------------------------------------------------------------------------------------------------------------------
 
 def frame(kind, flags, stream, payload=b""):
@@ -262,6 +312,14 @@ def main():
     serve("mute", hold)
     for name, fn in ("hold", h2_hold), ("answer", h2_answer), ("cut", h2_cut), ("die", h2_die):
         serve("h2" + name, http2(fn), tls(d, "server", "h2"))
+    for how in "k3s", "kubeadm", "garbage", "shy":
+        serve(how, api(d, how), tls(d, "server", "http/1.1"))
+    with open(f"{d}/chain.pem", "wb") as f:
+        f.write(open(f"{d}/server.pem", "rb").read() + open(f"{d}/ca.pem", "rb").read())
+    os.link(f"{d}/server.key", f"{d}/chain.key")
+    serve("chain", api(d, "chain"), tls(d, "chain", "http/1.1"))
+    with open(f"{d}/join-token", "w") as f:
+        f.write(JOIN_TOKEN + "\n")
     closed = socket.create_server(("127.0.0.1", 0))
     print("closed", closed.getsockname()[1], flush=True)
     closed.close()
