@@ -11,14 +11,15 @@
 #include "kinds/edgeapp_status.h"
 #include "kinds/registry.h"
 
-enum { INSTS_MAX = 4 * APP_REPLICAS_MAX, PASSWD_MAX = 1 << 20, GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128 };
+enum { INSTS_MAX = 4 * APP_REPLICAS_MAX, PASSWD_MAX = 1 << 20, GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128, GRACE_OF_START = -1 };
 
 struct app_run {
     struct kind_env *env;
     struct app_slot *slots;
     int n_slots;
     bool loaded;
-    int64_t grace_ms; // of the last spec that was read; 0 = none was
+    bool has_grace;
+    int64_t grace_ms; // of the last spec that was read
     char probe_why[PROBE_WHY_MAX];
 };
 
@@ -204,7 +205,7 @@ static int stop_instance(struct pass *p, const struct app_step *step, int64_t gr
     if (step->index < st->n_slots)
         st->slots[step->index].told = uid_hash(step->inst->uid);
     log_info("edgeapp", "stop key=%s index=%d why=\"%s\"", p->key, step->index, step->why);
-    int rc = port->ops->stop(port, step->inst->uid, MAX(grace_ms, 1), e);
+    int rc = port->ops->stop(port, step->inst->uid, grace_ms, e);
     return rc < 0 ? err_wrap(e, "stopping instance %d", step->index) : 0;
 }
 
@@ -318,7 +319,8 @@ static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, st
         rc = grow_slots(st, spec->replicas, e);
     if (rc < 0)
         return rc;
-    st->grace_ms = MAX(spec->grace_ms, 1);
+    st->grace_ms = spec->grace_ms;
+    st->has_grace = true;
     if (!st->loaded && p->status != NULL) {
         app_slots_load(st->slots, spec, prev, o->insts, o->n, lost_event, p);
         st->loaded = true;
@@ -413,7 +415,7 @@ static int end_instance(struct pass *p, const struct inst *i, struct err *e)
     struct app_step step = { APP_STOP, i->index, i, "deleted" };
     if (i->state == INST_EXITED)
         return port->ops->forget(port, i->uid, e);
-    return i->state == INST_STOPPING ? 0 : stop_instance(p, &step, st->grace_ms, e);
+    return i->state == INST_STOPPING ? 0 : stop_instance(p, &step, st->has_grace ? st->grace_ms : GRACE_OF_START, e);
 }
 
 static int app_gone(struct pass *p, struct err *e)

@@ -90,6 +90,14 @@ static const char *const limit_names[] = { "as", "core", "cpu", "data", "fsize",
 static const int limit_resources[] = { RLIMIT_AS,      RLIMIT_CORE,   RLIMIT_CPU,   RLIMIT_DATA, RLIMIT_FSIZE,
                                        RLIMIT_MEMLOCK, RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_STACK };
 
+static const char *limit_name(int resource)
+{
+    size_t i = 0;
+    while (limit_resources[i] != resource)
+        i++;
+    return limit_names[i];
+}
+
 static int64_t decode_limit(const struct field *f, const char *name)
 {
     struct field v = field_get(f, name);
@@ -97,11 +105,11 @@ static int64_t decode_limit(const struct field *f, const char *name)
     return field_int(f, name, -1, INT64_MAX, -1);
 }
 
-// Kept in order of the resource: the order of the list means nothing.
+// Kept in order of the names: the order of the list means nothing, and numbers differ between architectures.
 static void insert_limit(struct app_spec *s, const struct field *f, const struct rlimit_spec *new)
 {
     size_t at = 0;
-    while (at < s->n_rlimits && s->rlimits[at].resource < new->resource)
+    while (at < s->n_rlimits && strcmp(limit_name(s->rlimits[at].resource), limit_name(new->resource)) < 0)
         at++;
     if (at < s->n_rlimits && s->rlimits[at].resource == new->resource) {
         field_bad(f, "this name is there twice");
@@ -249,7 +257,7 @@ static void compute_revision(struct app_spec *s)
         }
     for (size_t i = 0; i < s->n_rlimits; i++) {
         add_text(&h, "rlimit");
-        add_number(&h, s->rlimits[i].resource);
+        add_text(&h, limit_name(s->rlimits[i].resource));
         add_number(&h, s->rlimits[i].soft);
         add_number(&h, s->rlimits[i].hard);
     }

@@ -35,7 +35,7 @@ struct app_spec {
     size_t n_env;
     const char *user, *group; // NULL = as the agent
     const char *workdir;      // "/" by default
-    struct rlimit_spec rlimits[RLIMITS_MAX]; // by resource
+    struct rlimit_spec rlimits[RLIMITS_MAX]; // by name
     size_t n_rlimits;
     int replicas;
     enum app_restart restart;
