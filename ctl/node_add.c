@@ -13,6 +13,7 @@ enum {
     REMEDY_MAX = 400,
     MANIFEST_MAX = 64 * 1024,
     TOKEN_MAX = 16 * 1024,
+    JOIN_CA_MAX = 16 * 1024, // bytes; a larger bundle is left to the node to find
 };
 
 // --- Whether it may be done ----------------------------------------------------------------------------------------------------------
@@ -158,34 +159,60 @@ static int request_token(struct api *a, const char *ns, struct buf *token, struc
     return buf_adds(token, text, e);
 }
 
+static int add_member(struct buf *out, const char *before, const char *text, struct err *e)
+{
+    struct json *j AUTO_JSON = json_string(text);
+    if (!json_ok())
+        return err_set(e, E_NOMEM, "no memory");
+    int r = buf_adds(out, before, e);
+    return r != 0 ? r : json_print(j, out, e);
+}
+
+// What the node reads: the token, and the CA that most servers do not show to strangers. The CA is no secret, and the node checks it by
+// its hash. Two lines, since a terminal takes no line longer than 4 KB.
+static int join_file(struct buf *out, const char *token, const char *ca_pem, struct err *e)
+{
+    int r = add_member(out, "{\"token\":", token, e);
+    if (r == 0 && strlen(ca_pem) <= JOIN_CA_MAX)
+        r = add_member(out, ",\n\"ca\":", ca_pem, e);
+    return r != 0 ? r : buf_adds(out, "}", e);
+}
+
 // The only thing on standard output, so that it can be piped to a shell on the machine. The token is in the here-document, which a
 // shell hands over as a file: it is in no argument list.
-static void print_join(const struct options *o, const char *ns, const char *ca_hash, const char *token)
+static void print_join(const struct options *o, const char *ns, const char *ca_hash, const char *file)
 {
     printf("limpet join --server %s --ca-hash %s --node %s --namespace %s --token-file - <<'EOF'\n%s\nEOF\n", o->server, ca_hash, o->node,
-           ns, token);
+           ns, file);
+}
+
+static int prepare(struct api *a, const struct options *o, const char *ns, char ca_hash[72], struct err *e)
+{
+    // First of all, since nothing should have been made when there is no CA to pin.
+    if (a->cred.ca_pem == NULL)
+        return err_set(e, E_INVAL, "the kubeconfig names no certificate authority, so the node could not check the server");
+    int r = cred_ca_hash(a->cred.ca_pem, ca_hash, e);
+    if (r == 0 && o->replace)
+        r = revoke_credential(a, ns, e);
+    return r != 0 ? r : apply_all(a, o->node, ns, e);
 }
 
 static int add(struct api *a, const struct options *o, const char *ns, struct err *e)
 {
     struct buf token CLEANUP(buf_wipe) = BUF_INIT(TOKEN_MAX);
+    struct buf file CLEANUP(buf_wipe) = BUF_INIT(TOKEN_MAX + 2 * JOIN_CA_MAX);
     char ca_hash[72];
 
-    // First of all, since nothing should have been made when there is no CA to pin.
-    int r = a->cred.ca_pem == NULL
-                ? err_set(e, E_INVAL, "the kubeconfig names no certificate authority, so the node could not check the server")
-                : cred_ca_hash(a->cred.ca_pem, ca_hash, e);
-    if (r == 0 && o->replace)
-        r = revoke_credential(a, ns, e);
-    if (r == 0)
-        r = apply_all(a, o->node, ns, e);
+    int r = prepare(a, o, ns, ca_hash, e);
     if (r == 0)
         r = request_token(a, ns, &token, e);
+    if (r == 0)
+        r = join_file(&file, buf_str(&token), a->cred.ca_pem, e);
     if (r != 0)
         return r;
     fprintf(stderr, "\nRun this on %s as root within an hour:\n\n", o->node);
     fflush(stderr);
-    print_join(o, ns, ca_hash, buf_str(&token));
+    print_join(o, ns, ca_hash, buf_str(&file));
     return 0;
 }
 

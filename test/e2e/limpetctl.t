@@ -118,8 +118,9 @@ test_install_repairs() {
 
 # -------------------------------------------------------------------------------------------------------------- node add
 
-# join_token FILE: the token of a printed join command; it is line 2, between the command and EOF.
-join_token() { sed -n 2p "$1"; }
+# join_json FILE MEMBER: "token" or "ca" of what lies between the command and EOF.
+join_json() { sed -e 1d -e '/^EOF$/d' "$1" | perl -MJSON::PP -e 'local $/; print decode_json(<STDIN>)->{$ARGV[0]}' "$2"; }
+join_token() { join_json "$1" token; }
 
 # as_node FILE URL_PATH: prints the HTTP status that the token of a join command gets. It reaches curl by its standard input.
 as_node() {
@@ -151,10 +152,11 @@ fake_limpet() {
 test_add() {
 	run_is 0 'node add' node add pump-3 --server $server
 	cp "$work/out" "$work/join"
-	is "$(wc -l <"$work/join")" 3 'standard output is the join command alone'
+	is "$(wc -l <"$work/join")" 4 'standard output is the join command alone'
 	is "$(sed -n 1p "$work/join")" \
 		"limpet join --server $server --ca-hash sha256:$(ca_hash) --node pump-3 --namespace edge-pump-3 --token-file - <<'EOF'" 'with all the node needs'
-	is "$(sed -n 3p "$work/join")" EOF 'and the token in a here-document'
+	is "$(sed -n 4p "$work/join")" EOF 'and the token in a here-document'
+	is "$(join_json "$work/join" ca)" "$(<"$CLUSTER_DIR/pki/server-ca.crt")" 'beside the CA whose hash it is'
 	like "$(join_token "$work/join")" '^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$' 'the token looks like one'
 	[[ $err != *$(join_token "$work/join")* ]]
 	is $? 0 'the token is nowhere in what is said besides'
@@ -163,7 +165,7 @@ test_add() {
 	fake_limpet "$work/join"
 	is "$(tr '\n' ' ' <"$work/args")" "join --server $server --ca-hash sha256:$(ca_hash) --node pump-3 --namespace edge-pump-3 --token-file - " \
 		'a shell runs it with these arguments'
-	is "$(<"$work/stdin")" "$(join_token "$work/join")" 'and the token on standard input'
+	is "$(<"$work/stdin")" "$(sed -n 2,3p "$work/join")" 'and the token on standard input'
 
 	is "$(as_node "$work/join" /apis/edge.limpet.dev/v1alpha1/namespaces/edge-pump-3/edgeapps)" 200 'the token reads the apps of its namespace'
 	is "$(as_node "$work/join" /apis/edge.limpet.dev/v1alpha1/edgeapps)" 403 'and no others'
