@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // curl's sockets and time on our loop. We open the sockets ourselves, so that the bytes on them can be counted by asking the kernel.
+#include <linux/tcp.h> // struct tcp_info of glibc lacks the byte counts
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "wire/http_curl.h"
