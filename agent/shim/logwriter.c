@@ -198,7 +198,6 @@ static bool note(struct logwriter *w, int64_t now_ms)
         return false;
     }
     w->dropped = 0;
-    w->skipping = false;
     return true;
 }
 
@@ -245,15 +244,17 @@ void logwriter_add(struct logwriter *w, const char *p, size_t n, int64_t now_ms)
         begin_drop(w, p + done, n - done, true, now_ms);
 }
 
-// Whether the disk is better shows with the next output; only a pause for the rate ends by itself.
+// Whether the disk is better shows with the next output, and so does the end of a line that was cut; only a pause for the rate ends by
+// itself.
 int64_t logwriter_due(const struct logwriter *w)
 {
-    return w->dropped > 0 && !w->disk ? w->resume_ms : -1;
+    return w->dropped > 0 && !w->disk && !w->skipping ? w->resume_ms : -1;
 }
 
 void logwriter_tick(struct logwriter *w, int64_t now_ms)
 {
-    if (w->dropped > 0 && now_ms >= w->resume_ms)
+    int64_t due = logwriter_due(w);
+    if (due >= 0 && now_ms >= due)
         note(w, now_ms);
 }
 

@@ -166,6 +166,7 @@ static void killed_after_grace(struct rig *r)
 {
     struct inst i = { 0 };
     start_stubborn(r, "a");
+    rig_turns(r, 1); // timers count from the turn's time
     int64_t begin = clock_mono(&r->clock);
     is_int(rig_stop(r, "a", 300), 0, "%s: is told to stop within 300 ms", r->name);
     ok(rig_until_exited(r, "a", &i), "%s: ends", r->name);
@@ -300,51 +301,45 @@ static void order(struct rig *r)
     is_int(rig_count(r, "edgeapps/ns/nobody"), 0, "%s: an owner without instances", r->name);
 }
 
+static const char *numbered(int k)
+{
+    static char uid[INST_UID_MAX];
+    snprintf(uid, sizeof(uid), "many-%d", k);
+    return uid;
+}
+
 static bool all_in_state(struct rig *r, void *ctx)
 {
     const int *want = ctx;
-    char uid[16];
-    for (int k = 0; k < 64; k++) {
-        snprintf(uid, sizeof(uid), "many-%d", k);
-        if (rig_state(r, uid) != *want)
+    for (int k = 0; k < 64; k++)
+        if (rig_state(r, numbered(k)) != *want)
             return false;
-    }
     return true;
 }
 
 static void many(struct rig *r)
 {
-    char uid[16];
     struct err e = ERR_INIT;
     int running = INST_RUNNING, exited = INST_EXITED, failed = 0;
-    for (int k = 0; k < 64; k++) {
-        snprintf(uid, sizeof(uid), "many-%d", k);
-        failed += rig_start(r, uid, APP, k, RUNS, &e) != 0;
-    }
+    for (int k = 0; k < 64; k++)
+        failed += rig_start(r, numbered(k), APP, k, RUNS, &e) != 0;
     is_int(failed, 0, "%s: 64 instances are accepted", r->name);
     ok(rig_until(r, all_in_state, &running), "%s: 64 instances run", r->name);
-    for (int k = 0; k < 64; k++) {
-        snprintf(uid, sizeof(uid), "many-%d", k);
-        failed += rig_stop(r, uid, 60 * 1000) != 0;
-    }
+    for (int k = 0; k < 64; k++)
+        failed += rig_stop(r, numbered(k), 60 * 1000) != 0;
     ok(rig_until(r, all_in_state, &exited), "%s: 64 instances end", r->name);
-    for (int k = 0; k < 64; k++) {
-        snprintf(uid, sizeof(uid), "many-%d", k);
-        failed += rig_forget(r, uid) != 0;
-    }
+    for (int k = 0; k < 64; k++)
+        failed += rig_forget(r, numbered(k)) != 0;
     is_int(failed, 0, "%s: each verb succeeded", r->name);
     is_int(rig_count(r, NULL), 0, "%s: nothing is left", r->name);
 }
 
 static void bound(struct rig *r)
 {
-    char uid[16];
     struct err e = ERR_INIT;
     int failed = 0;
-    for (int k = 0; k < PORT_INSTANCES_MAX; k++) {
-        snprintf(uid, sizeof(uid), "many-%d", k);
-        failed += rig_start(r, uid, APP, k, RUNS, &e) != 0;
-    }
+    for (int k = 0; k < PORT_INSTANCES_MAX; k++)
+        failed += rig_start(r, numbered(k), APP, k, RUNS, &e) != 0;
     is_int(failed, 0, "%s: as many as there may be", r->name);
     is_int(rig_start(r, "one-more", APP, 0, RUNS, &e), E_BUSY, "%s: one more is refused", r->name);
     is_int(rig_start(r, "many-5", APP, 5, RUNS, &e), 0, "%s: one of them again is not", r->name);
@@ -359,14 +354,18 @@ static void on_change_forget(struct rig *r, const char *owner UNUSED)
         (void)!rig_start(r, "next", APP, 0, RUNS, &e);
 }
 
+static bool replaced(struct rig *r, void *ctx UNUSED)
+{
+    return rig_state(r, "next") == INST_RUNNING && rig_state(r, "a") == -1;
+}
+
 static void callbacks_may_act(struct rig *r)
 {
     starts(r, "a", APP, 0, RUNS);
     ok(rig_until_state(r, "a", INST_RUNNING), "%s: runs", r->name);
     r->on_change = on_change_forget;
     rig_stop(r, "a", 0);
-    ok(rig_until_state(r, "next", INST_RUNNING), "%s: changed() may start another", r->name);
-    is_int(rig_state(r, "a"), -1, "%s: and forget what ended", r->name);
+    ok(rig_until(r, replaced, NULL), "%s: changed() may start another and forget what ended", r->name);
 }
 
 // --- the agent dies
@@ -472,11 +471,12 @@ static const struct test_case cases[] = {
 static void run_case(const char *port, const struct test_case *c)
 {
     struct rig r;
+    if ((rig_abilities(port) & c->needs) != c->needs)
+        return;
     diag("%s: %s", port, c->name);
     if (!ok(rig_init(&r, port), "%s: is made", port))
         return;
-    if ((r.can & c->needs) == c->needs)
-        c->fn(&r);
+    c->fn(&r);
     is_int(r.calls_inside, 0, "%s: %s: no callback came from inside a call", port, c->name);
     rig_fini(&r);
 }

@@ -60,7 +60,7 @@ static bool new_port(struct rig *r)
     return true;
 }
 
-static unsigned abilities(const char *name)
+unsigned rig_abilities(const char *name)
 {
     if (strcmp(name, "exec") == 0)
         return RIG_REAL | RIG_ENDS | RIG_ADOPTS;
@@ -76,7 +76,7 @@ bool rig_init(struct rig *r, const char *name)
     struct err e = ERR_INIT;
     struct loop_backend *b;
     const char *tmp = getenv("TMPDIR");
-    *r = (struct rig){ .name = name, .can = abilities(name) };
+    *r = (struct rig){ .name = name, .can = rig_abilities(name) };
     snprintf(r->dir, sizeof(r->dir), "%.100s/rig.XXXXXX", tmp != NULL ? tmp : "/tmp");
     if (mkdtemp(r->dir) == NULL)
         return false;

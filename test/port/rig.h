@@ -27,7 +27,7 @@ enum {
 
 struct rig {
     const char *name; // "exec", "null", "fake"
-    unsigned can;
+    unsigned can;     // RIG_*
     struct loop *loop;
     struct clock clock;
     struct disk *disk;
@@ -51,7 +51,7 @@ enum program {
     PROGRAMS
 };
 
-// NULL for the program's name: an unknown port.
+unsigned rig_abilities(const char *port);
 bool rig_init(struct rig *r, const char *name);
 void rig_fini(struct rig *r); // ends every instance first
 bool rig_new_agent(struct rig *r); // the agent dies, another one begins; it has not adopted yet
