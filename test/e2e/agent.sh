@@ -158,3 +158,24 @@ file_yaml() {
 	printf 'apiVersion: edge.limpet.dev/v1alpha1\nkind: EdgeConfig\nmetadata: {name: %s}\nspec:\n  files: [{path: %s, content: "%s"}]\n' "$name" "$path" "$content"
 	((! $#)) || printf '  %s\n' "$@"
 }
+
+# agent_door NAME: a door (tamper.py) between the agent and the cluster; the agent's configuration goes through it. After agent_join.
+agent_door() {
+	local name=$1 dir=$work/$1/door
+	mkdir -p "$dir"
+	: >"$dir/log"
+	python3 "$here/tamper.py" "$KUBECONFIG" "$dir" >"$dir/err" 2>&1 &
+	at_exit kill $!
+	wait_for 20 "the door of $name is open" test -s "$dir/port" || bail_out "no door"
+	(umask 077 && jq -r .token "$work/$name/state/identity.json" >"$dir/token") || bail_out "no token"
+	{
+		printf '[server]\nurl = http://127.0.0.1:%s\ntokenFile = %s\n' "$(<"$dir/port")" "$dir/token"
+		printf '[node]\nname = %s\nnamespace = %s\n' "$name" "$(ns_of "$name")"
+	} >>"$work/$name/limpet.ini"
+}
+# rules NAME JSON: what the door does from now on.
+rules() {
+	printf '%s' "$2" >"$work/$1/door/rules.new"
+	mv "$work/$1/door/rules.new" "$work/$1/door/rules"
+}
+not_online() { ! L "$1" status >/dev/null 2>&1; }
