@@ -109,16 +109,16 @@ static const struct verdict verdicts[] = {
 };
 
 static struct arena arena;
+static struct json *kept[64]; // the decoded spec borrows from it
+static size_t n_kept;
 
 static struct app_spec decoded(const char *text)
 {
     struct app_spec s = { 0 };
-    struct json *j = NULL; // kept: the spec borrows from it; leaks end with the test
+    struct json *j = NULL;
     struct err e = ERR_INIT;
     if (json_parse(&j, text, strlen(text), &e) < 0 || app_spec_decode(&s, j, "edge-1", &arena, &e) < 0)
         fail("%s: %s", text, e.msg);
-    static struct json *kept[64];
-    static size_t n_kept;
     if (n_kept < ARRAY_LEN(kept))
         kept[n_kept++] = j;
     return s;
@@ -296,6 +296,8 @@ int main(void)
     test_exec_env();
     test_account();
     test_bounds();
+    for (size_t i = 0; i < n_kept; i++)
+        json_free(kept[i]);
     arena_reset(&arena);
     return done_testing();
 }
