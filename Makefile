@@ -240,7 +240,7 @@ san: ## unit, port, sim-smoke and the fuzz corpus under ASan and UBSan
 check: all ## what must be true of the binaries: static-pie, stripped, no interpreter, size
 	@$(RUN) test/build.t
 
-fuzz: ## libFuzzer (needs clang) on every target, FUZZ_SECONDS=60 each; new inputs go to the corpus
+fuzz: ## libFuzzer (needs clang) on every target, FUZZ_SECONDS=60 each; what crashes goes to the corpus
 	@$(MAKE) FUZZ=1 fuzz-run
 
 .PHONY: fuzz-run
