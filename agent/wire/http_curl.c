@@ -25,19 +25,33 @@ void http_kick(struct curl_transport *t)
 
 // --- what curl reports, and what was put off -------------------------------------------------------------------------------------
 
+static bool has_happened(const struct xfer *x, CURLINFO time_of)
+{
+    curl_off_t us = 0;
+
+    curl_easy_getinfo(x->easy, time_of, &us);
+    return us > 0;
+}
+
 static void explain(struct xfer *x, CURLcode rc)
 {
-    struct http_fault f = {
-        .code = (int)rc, .where = x->t->at.where, .detail = x->why, .proxied = x->t->at.proxy != NULL, .head_seen = x->head.complete
-    };
-    char chain[256] = "";
+    char chain[256];
     long sys = 0;
 
-    curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &sys);
-    f.sys = (int)sys;
-    f.connect_timeout_ms = x->t->connect_timeout_ms;
     tls_policy_explain(&x->t->tls, chain, sizeof chain);
-    f.chain = chain;
+    curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &sys);
+    struct http_fault f = {
+        .code = (int)rc,
+        .sys = (int)sys,
+        .proxied = x->t->at.proxy != NULL,
+        .resolved = has_happened(x, CURLINFO_NAMELOOKUP_TIME_T),
+        .connected = has_happened(x, CURLINFO_CONNECT_TIME_T),
+        .head_seen = x->head.complete,
+        .where = x->t->at.where,
+        .detail = x->why,
+        .chain = chain,
+        .connect_timeout_ms = x->t->connect_timeout_ms,
+    };
     http_fault_explain(&f, &x->err);
 }
 

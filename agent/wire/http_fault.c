@@ -43,6 +43,15 @@ static int explain_connect(const struct http_fault *f, struct err *e)
     return err_set(e, E_OFFLINE, "%s%s: cannot connect: %s", f->where, via, f->detail);
 }
 
+static int explain_no_connection(const struct http_fault *f, struct err *e)
+{
+    const char *why = f->connected  ? "it accepts, and then says nothing; is this the API server's port?"
+                      : f->resolved ? "host down, or packets are dropped on the way"
+                                    : "its name was not resolved; does the name server answer?";
+
+    return err_set(e, E_OFFLINE, "%s: no connection within %lld ms (%s)", f->where, (long long)f->connect_timeout_ms, why);
+}
+
 // Cut off: before an answer began that is a lost connection, afterwards a truncated body.
 static int explain_cut(const struct http_fault *f, struct err *e)
 {
@@ -57,8 +66,7 @@ int http_fault_explain(const struct http_fault *f, struct err *e)
     case CURLE_COULDNT_CONNECT:
         return explain_connect(f, e);
     case CURLE_OPERATION_TIMEDOUT: // the only limit curl keeps for us
-        return err_set(e, E_OFFLINE, "%s: no connection within %lld ms (host down, or packets are dropped on the way)", f->where,
-                       (long long)f->connect_timeout_ms);
+        return explain_no_connection(f, e);
     case CURLE_PARTIAL_FILE:
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:

@@ -12,6 +12,8 @@ struct http_fault {
     int code; // CURLcode
     int sys;  // errno of the socket, 0 = none
     bool proxied;
+    bool resolved;      // the host's name had become an address
+    bool connected;     // TCP had a connection
     bool head_seen;     // the answer had begun
     const char *where;  // "host:port"
     const char *detail; // curl's own words, may be ""

@@ -113,6 +113,7 @@ static void test_silence(int name_server)
         turn_for(TICK_MS);
     is_int(ended, 4, "a name server that does not answer: the requests end");
     is_int(last_err.cls, E_OFFLINE, "offline: %s", last_err.msg);
+    has_str(last_err.msg, "name server", "saying where to look");
     ok(longest_gap < BLOCKED_MS, "timers went on, the longest gap was %d ms", (int)longest_gap);
     is_int(poll(&asked, 1, 0), 1, "the name server had been asked");
 
