@@ -56,8 +56,20 @@ sub check_scale {
     like output_of('scale eapp at-here -n default --replicas=33'), qr/less than or equal to 32/, 'kubectl scale keeps the bound';
 }
 
+# The server publishes what explain reads some time after the kinds are served.
+sub wait_for_schemas {
+    my ($api) = @_;
+    for (1 .. 600) {
+        my (undef, $schemas) = $api->get('/openapi/v3/apis/edge.limpet.dev/v1alpha1');
+        return 1 if 3 == grep { /EdgeApp$|EdgeConfig$|EdgeNode$/ } keys %{ $schemas->{components}{schemas} || {} };
+        select undef, undef, undef, 0.2;
+    }
+    return 0;
+}
+
 return sub {
     my ($api) = @_;
+    ok wait_for_schemas($api), 'the schemas are published';
     for (@taught) {
         my ($path, $text) = @$_;
         like output_of("explain $path"), qr/\Q$text\E/, "explain $path: $text";
