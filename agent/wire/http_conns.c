@@ -9,7 +9,8 @@
 enum {
     UNACKED_MAX_MS = 30000, // sent and not acknowledged for that long: the connection is dead (keepalive only looks at idle ones)
     IDLE_CONNECTIONS = 4,
-    CONNECTIONS_MAX = 64, // HTTP/1.1 needs one for each watch
+    CONNECTIONS_MAX = 64,  // HTTP/1.1 needs one for each watch
+    STATE_ESTABLISHED = 1, // of tcpi_state; linux/tcp.h has no name for it
 };
 
 // A descriptor that curl wants watched.
@@ -27,21 +28,23 @@ struct conn {
 
 // --- descriptors and bytes -------------------------------------------------------------------------------------------------------
 
-static void add_wire_bytes(int fd, struct http_stats *s)
+// True when there was a connection, not only an attempt.
+static bool add_wire_bytes(int fd, struct http_stats *s)
 {
     struct tcp_info ti = { 0 };
     socklen_t len = sizeof ti;
 
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &ti, &len) == 0) {
-        s->bytes_in += ti.tcpi_bytes_received;
-        s->bytes_out += ti.tcpi_bytes_acked;
-    }
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &ti, &len) < 0)
+        return false;
+    s->bytes_in += ti.tcpi_bytes_received;
+    s->bytes_out += ti.tcpi_bytes_acked;
+    return ti.tcpi_state == STATE_ESTABLISHED || ti.tcpi_bytes_received > 0;
 }
 
 void http_wire_bytes(const struct curl_transport *t, struct http_stats *s)
 {
     list_each(it, &t->conns)
-        add_wire_bytes(container_of(it, struct conn, link)->fd, s);
+        (void)add_wire_bytes(container_of(it, struct conn, link)->fd, s);
 }
 
 curl_socket_t http_open_socket(void *ctx, curlsocktype purpose UNUSED, struct curl_sockaddr *a)
@@ -58,6 +61,7 @@ curl_socket_t http_open_socket(void *ctx, curlsocktype purpose UNUSED, struct cu
     // Only makes the discovery of a dead connection faster, so a kernel without it is good enough.
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms, sizeof unacked_ms);
     t->stats.connections++;
+    t->resolved = true;
     int fd = c->fd;
     list_add_tail(&t->conns, &steal(c)->link);
     return fd;
@@ -71,7 +75,7 @@ int http_close_socket(void *ctx, curl_socket_t fd)
         struct conn *c = container_of(it, struct conn, link);
         if (c->fd != fd)
             continue;
-        add_wire_bytes(fd, &t->stats);
+        t->connected = add_wire_bytes(fd, &t->stats);
         list_del(&c->link);
         free(c);
     }

@@ -25,14 +25,6 @@ void http_kick(struct curl_transport *t)
 
 // --- what curl reports, and what was put off -------------------------------------------------------------------------------------
 
-static bool has_happened(const struct xfer *x, CURLINFO time_of)
-{
-    curl_off_t us = 0;
-
-    curl_easy_getinfo(x->easy, time_of, &us);
-    return us > 0;
-}
-
 static void explain(struct xfer *x, CURLcode rc)
 {
     char chain[256];
@@ -44,8 +36,8 @@ static void explain(struct xfer *x, CURLcode rc)
         .code = (int)rc,
         .sys = (int)sys,
         .proxied = x->t->at.proxy != NULL,
-        .resolved = has_happened(x, CURLINFO_NAMELOOKUP_TIME_T),
-        .connected = has_happened(x, CURLINFO_CONNECT_TIME_T),
+        .resolved = x->t->resolved,
+        .connected = x->t->connected,
         .head_seen = x->head.complete,
         .where = x->t->at.where,
         .detail = x->why,

@@ -33,7 +33,8 @@ struct curl_transport {
     bool nudge;                                          // a connection was made: see on_connected()
     struct list queued, running, ended, batch, canceled; // of struct xfer
     struct list socks, conns;
-    struct http_stats stats; // bytes of closed connections only
+    struct http_stats stats;  // bytes of closed connections only
+    bool resolved, connected; // how far the newest attempt to connect came; for messages
 };
 
 // One submitted request. It outlives a canceled http_req when curl is on the stack.
