@@ -82,7 +82,7 @@ has() {
 
 # Go 1.21 and later fetch the version that a module asks for by themselves.
 has_go() {
-    for go in go /usr/local/go/bin/go /usr/lib/go/bin/go /usr/lib/go-1.2?/bin/go; do
+    for go in go /usr/local/go/bin/go /usr/lib/go/bin/go; do
         v=$($go version 2>/dev/null | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p')
         [ "${v:-0}" -lt 21 ] || return 0
     done
@@ -118,16 +118,9 @@ fi
 
 apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
 
-# A version of Go that can fetch newer ones, from the first place that has one.
-go_package() {
-    for p in golang-go golang-1.24-go golang-1.23-go golang-1.22-go golang-1.21-go; do
-        v=$(apt-cache policy "$p" 2>/dev/null | sed -n 's/^  Candidate: *\([0-9]*:\)\{0,1\}1\.\([0-9]*\).*/\2/p')
-        if [ "${v:-0}" -ge 21 ]; then
-            echo "$p"
-            return 0
-        fi
-    done
-    return 1
+has_new_go() { # is Debian's golang-go, as apt would install it now, 1.21 or later?
+    v=$(apt-cache policy golang-go 2>/dev/null | sed -n "s/^  Candidate: *\([0-9]*:\)\{0,1\}1\.\([0-9]*\).*/\2/p")
+    [ "${v:-0}" -ge 21 ]
 }
 
 # Debian 12 itself has Go 1.19; its backports have a newer one. Only that package is taken from there.
@@ -145,12 +138,11 @@ enable_backports() {
 
 # Debian's Go is told never to fetch another one; test/cluster/cluster lifts that for its own builds.
 install_go() {
-    p=$(go_package) && { apt install -y -qq --no-install-recommends "$p" && return 0; }
-    enable_backports || return 1
-    for p in golang-1.24-go golang-1.23-go golang-1.22-go; do
-        ! apt install -y -qq --no-install-recommends -t "$VERSION_CODENAME-backports" "$p" || return 0
-    done
-    return 1
+    if has_new_go; then
+        apt install -y -qq --no-install-recommends golang-go
+    else
+        enable_backports && apt install -y -qq --no-install-recommends -t "$VERSION_CODENAME-backports" golang-go
+    fi
 }
 
 echo "tools: installing with apt-get, for '$what': $missing$wanted"
