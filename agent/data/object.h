@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "data/json_scan.h"
 
-enum { OBJ_NAME_MAX = 254, OBJ_UID_MAX = 64, OBJ_RV_MAX = 64, OBJ_KIND_MAX = 64, OBJ_MAX = 2 * 1024 * 1024 };
+enum { OBJ_NAME_MAX = 254, OBJ_UID_MAX = 64, OBJ_RV_MAX = 64, OBJ_KIND_MAX = 64, OBJ_MAX = 4 * 1024 * 1024 };
 
 struct span {
     const char *p; // NULL = absent

@@ -10,6 +10,7 @@
 #include "data/key.h"
 #include "flow/action.h"
 
+enum { OBJECT_ACCEPT_MAX = 2000000 };
 enum { KINDS_MAX = 64, PASS_ARENA_MAX = 8 * 1024 * 1024, GONE_RETRY_MS = 1000, BUSY_RETRY_MS = 1000 };
 #define TOMBSTONE "gone" // intent: the object is proven gone and its stop is still owed
 
@@ -232,6 +233,8 @@ static int work_load(struct work *w, struct err *e)
     if (rc < 0)
         return rc;
     work_object(w, &w->row);
+    if (w->row.json.len > OBJECT_ACCEPT_MAX)
+        return err_set(e, E_TOOBIG, "the object has %zu bytes; at most %d are taken", w->row.json.len, OBJECT_ACCEPT_MAX);
     rc = json_parse(&w->object, buf_str(&w->row.json), w->row.json.len, e);
     if (rc < 0)
         return err_wrap(e, "reading %s", w->os->key);
@@ -435,6 +438,21 @@ static void pass_gone(struct work *w)
     workq_remove(g->q, key);
 }
 
+// Too large to be understood (also: its tree is over a pass's memory). It says so; the machine stays as it is.
+static void pass_too_large(struct work *w, const struct err *why)
+{
+    struct err e = ERR_INIT;
+    json_cap(0);
+    int rc = work_status(w, &e);
+    if (rc == 0) {
+        status_keep_prev(w->pass.status);
+        status_cond(w->pass.status, "Accepted", COND_FALSE, "TooLarge", "%s", why->msg);
+        rc = write_status(w, &e);
+    }
+    settle_error(w, rc < 0 ? &e : why);
+    workq_done(w->g->q, w->os->key);
+}
+
 static void pass_unreadable(struct work *w, const struct err *e)
 {
     w->g->stats.skipped_corrupt++;
@@ -457,6 +475,8 @@ static void pass_run(struct engine *g, struct object_state *os)
         pass_present(&w);
     else if (rc == E_NOTFOUND)
         pass_gone(&w);
+    else if (rc == E_TOOBIG)
+        pass_too_large(&w, &e);
     else
         pass_unreadable(&w, &e);
     work_fini(&w);

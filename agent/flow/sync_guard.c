@@ -373,6 +373,8 @@ int guard_sweep(struct source *src, struct err *e)
 {
     struct sweep_ctx c = { src, e };
     struct sync *s = src->sync;
+    if (src->unnamed)
+        return 0; // who is missing cannot be told from who is too large
     int rc = cache_unmarked(s->cache, src->name, collect, &c, e);
     if (rc < 0)
         return rc;

@@ -146,6 +146,22 @@ static int store(struct source *src, const struct object_view *v, const char *js
     return 0;
 }
 
+// An object over the bound cannot be taken, but it is there: never swept away for being unreadable.
+static void on_too_big(void *ctx, const char *ns, const char *name)
+{
+    struct source *src = ctx;
+    struct err e = ERR_INIT;
+    char key[KEY_MAX];
+    src->sync->conf.too_large(src->sync->conf.ctx, src->kind, name, "over the bound of an object");
+    if (name[0] == '\0' || key_make(key, src->kind->type.plural, ns, name, &e) < 0) {
+        src->unnamed = true;
+        return;
+    }
+    guard_exists(src, key);
+    if (src->marking && cache_mark(src->sync->cache, key, &e) < 0)
+        src->unnamed = true;
+}
+
 static int take_object(struct source *src, const char *json, size_t len, struct err *e)
 {
     struct object_view v;
@@ -279,12 +295,8 @@ static int on_stream(struct kube_call *c, const void *p, size_t n)
 {
     struct source *src = container_of(c, struct source, call);
     struct err e = ERR_INIT;
-    uint64_t before = src->lines.too_long;
     sync_contact(src->sync);
-    int rc = line_splitter_feed(&src->lines, p, n, &e);
-    if (src->lines.too_long > before)
-        src->sync->conf.too_large(src->sync->conf.ctx, src->kind, NULL, "a watch line over the bound was dropped");
-    return rc;
+    return line_splitter_feed(&src->lines, p, n, &e);
 }
 
 static void pause_until_next(struct source *src)
@@ -359,6 +371,7 @@ static void open_stream(struct source *src, enum how how, const struct kube_list
     kube_call_cancel(&src->call);
     line_splitter_fini(&src->lines);
     line_splitter_init(&src->lines, KUBE_LINE_MAX, on_line, src);
+    src->lines.too_big = on_too_big;
     src->call.on_chunk = on_stream;
     src->call.on_done = on_stream_done;
     src->call.http.total_timeout_ms = total_ms;
@@ -462,6 +475,7 @@ static void next_page(struct source *src)
     kube_call_cancel(&src->call);
     list_splitter_fini(&src->items);
     list_splitter_init(&src->items, on_item, src);
+    src->items.too_big = on_too_big;
     src->call.on_chunk = on_list_chunk;
     src->call.on_done = on_page_done;
     src->call.http.total_timeout_ms = LIST_TIMEOUT_MS;
@@ -476,6 +490,7 @@ static void start_list(struct source *src)
     struct err e = ERR_INIT;
     src->state = SRC_LIST;
     src->seen = 0;
+    src->unnamed = false;
     src->current = false;
     guard_drop(src);
     free(steal(src->continue_token));
