@@ -50,6 +50,8 @@ rm -f "$out/stamp"
 cache=$("$here/fetch.sh" | tail -n 1)
 work=$out/work
 new=$work/new
+# Asserts name their file: the same on every machine.
+DEPS_CFLAGS="$DEPS_CFLAGS -ffile-prefix-map=$work/="
 rm -rf "$work"
 mkdir -p "$new/include" "$new/lib"
 

@@ -32,6 +32,7 @@ runs_anywhere() { "$1" "$2" >/dev/null; }
 
 for p in limpet limpetctl; do
     f=$BUILD/$p
+    [ -f "$f" ] || { echo "Bail out! $f was not built" && exit 1; }
     echo "# $p: $(stat -c %s "$f") bytes"
     check "$p is position independent" is_pie "$f"
     check "$p has no interpreter" has_no_interpreter "$f"
