@@ -60,6 +60,14 @@ static int explain_cut(const struct http_fault *f, struct err *e)
     return err_set(e, E_OFFLINE, "%s: the connection was lost before an answer (%s)", f->where, f->detail);
 }
 
+// mbedTLS calls the end of a connection an error number 0.
+static const char *detail_of(const struct http_fault *f)
+{
+    if (f->chain[0] != '\0')
+        return f->chain;
+    return strstr(f->detail, "(-0x0000)") != NULL ? "closed by the other side" : f->detail;
+}
+
 int http_fault_explain(const struct http_fault *f, struct err *e)
 {
     switch (f->code) {
@@ -74,7 +82,7 @@ int http_fault_explain(const struct http_fault *f, struct err *e)
     default:
         break;
     }
-    const char *detail = f->chain[0] != '\0' ? f->chain : f->detail;
+    const char *detail = detail_of(f);
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (table[i].code == f->code)
             return err_set(e, table[i].cls, "%s: %s%s%s", f->where, table[i].what, *detail != '\0' ? ": " : "", detail);

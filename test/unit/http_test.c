@@ -561,6 +561,7 @@ static void test_http2(void)
     for (size_t i = 0; i < 3; i++) {
         ok(wait_for(&g, &p[i].dones, 1), "the connection dies under three watches");
         ok(p[i].err.cls == E_CORRUPT || p[i].err.cls == E_OFFLINE, "each hears of it: %s", p[i].err.msg);
+        ok(strstr(p[i].err.msg, "0x") == NULL, "in words");
     }
     finish_all(p, 3);
     transport_free(t);
