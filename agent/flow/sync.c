@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "flow/backoff.h"
 #include "flow/sync_priv.h"
 
 enum { RECHECK_LOST_MS = 60000, KICK_SPREAD_MS = 2000, SHORT_WATCH_LIMIT = 5, CHECK_TIMEOUT_MS = 10000 };
@@ -46,19 +47,13 @@ enum sync_mode sync_mode_now(const struct sync *s)
     return m;
 }
 
-// Doubles from the minimum up to a twentieth of the outage so far (5 s .. cap), full jitter: a node is back within about 5 % of the time it
-// was away, and a fleet is spread.
+// A busy server's own wish comes on top.
 static int64_t backoff(struct sync *s, int64_t at_least_ms)
 {
     const struct config *c = s->conf.config;
-    int64_t outage = loop_now(s->loop) - s->down_since_ms;
-    int64_t cap = MIN(MAX(outage / 20, (int64_t)5000), MAX(c->sync_backoff_cap_ms, (int64_t)1000));
-    int64_t d = MAX(c->sync_backoff_min_ms, (int64_t)1);
-    for (unsigned i = 0; i < s->tries && d < cap; i++)
-        d *= 2;
-    s->tries++;
-    s->backoff_ms = MIN(d, cap);
-    return at_least_ms + clock_rand(s->kube->clock, s->backoff_ms + 1);
+    int64_t outage_ms = loop_now(s->loop) - s->down_since_ms;
+    s->backoff_ms = at_least_ms + backoff_next_ms(outage_ms, s->tries++, c->sync_backoff_min_ms, c->sync_backoff_cap_ms, clock_rand64(s->kube->clock));
+    return s->backoff_ms;
 }
 
 static void retry_in(struct sync *s, int64_t ms)
