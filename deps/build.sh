@@ -45,9 +45,7 @@ want=$({
 if [ -f "$out/stamp" ] && [ "$(cat "$out/stamp")" = "$want" ]; then
     exit 0
 fi
-rm -f "$out/stamp"
-
-cache=$("$here/fetch.sh" | tail -n 1)
+cache=$("$here/fetch.sh")
 work=$out/work
 new=$work/new
 # Asserts name their file: the same on every machine.
@@ -229,7 +227,7 @@ build_nghttp2
 build_curl
 build_sqlite
 # Only now, so that whoever compiles against OUT at the same time finds either the old or the new.
-rm -rf "${out:?}/include" "${out:?}/lib"
+rm -rf "${out:?}/stamp" "${out:?}/include" "${out:?}/lib"
 mv "$new/include" "$new/lib" "$out/"
 rm -rf "$work"
 echo "$want" >"$out/stamp"
