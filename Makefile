@@ -117,7 +117,7 @@ PROGRAMS := $(if $(wildcard agent/main.c),$(O)/limpet) $(if $(CTL_SRC),$(O)/limp
 all: $(PROGRAMS) ## limpet and limpetctl (the default)
 
 # Other libraries or other flags compile everything again.
-$(O)/obj/%.o: %.c $(DEPS)/ready $(O)/gen/flags | $(O)/gen/version.h
+$(O)/obj/%.o: %.c $(DEPS)/stamp $(O)/gen/flags | $(O)/gen/version.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -c -o $@ $< $(if $(KEEP),|| { echo "left out: $<"; rm -f $@; })
@@ -127,7 +127,7 @@ $(O)/gen/manifests.c: ctl/manifests.awk $(sort $(wildcard crd/*.yaml)) crd/node.
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)awk -f $^ >$@
-$(O)/obj/gen/manifests.o: $(O)/gen/manifests.c ctl/manifests.h $(DEPS)/ready $(O)/gen/flags
+$(O)/obj/gen/manifests.o: $(O)/gen/manifests.c ctl/manifests.h $(DEPS)/stamp $(O)/gen/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -c -o $@ $<
@@ -167,11 +167,14 @@ $(O)/gen/opts: FORCE
 # --- Libraries and tools ---------------------------------------------------------------------------------------------------------
 
 .PHONY: deps tools cluster
-deps: $(DEPS)/ready ## fetch and build the libraries (build/deps)
+deps: $(DEPS)/stamp ## fetch and build the libraries (build/deps)
 
 tools: ## install missing build tools through the system's package manager
 	@deps/tools.sh build
 
+# build.sh looks whether anything has to be built at all; only then the stamp moves, and what depends on it.
+$(DEPS)/stamp: $(DEPS)/ready
+	@:
 $(DEPS)/ready: deps/lock deps/build.sh config/mbedtls_config.h config/options.h $(O)/gen/opts $(if $(KERNEL),build/deps/kernel/linux)
 	$(Q)CC="$(or $(DEPS_CC),$(CC))" AR="$(AR)" DEPS_CFLAGS="$(DEPS_CFLAGS)" OPTS="$(OPTS)" $(DEPS_ENV) deps/build.sh $(DEPS)
 	@touch $@
