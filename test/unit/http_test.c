@@ -515,6 +515,116 @@ static void test_mute_server(void)
     finish_all(p, 8);
 }
 
+// Everything at once and from everywhere: submit, cancel and condemn from outside, from on_body and from on_done, by a seed. Each
+// submit ends exactly once: by on_done, or by the cancel that took it back.
+enum { CHURNERS = 12 };
+static struct {
+    struct probe p[CHURNERS];
+    bool busy[CHURNERS];
+    struct transport *t;
+    uint64_t seed;
+    int submits, ends, cancels, condemned;
+} churn;
+
+static unsigned dice(unsigned n)
+{
+    churn.seed = churn.seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(churn.seed >> 33) % n;
+}
+
+static void churn_submit(size_t i)
+{
+    static const char *const urls[] = { "/echo", "/short-chunks", "/begin", "/hang", "/close", "/status/500", "/reset", "/echo" };
+    struct http_req *r = &churn.p[i].req;
+
+    if (churn.busy[i])
+        return;
+    snprintf(r->url, sizeof r->url, "%s", urls[dice(ARRAY_LEN(urls))]);
+    buf_reset(&churn.p[i].body);
+    churn.busy[i] = http_submit(churn.t, r, NULL) == 0;
+    churn.submits += churn.busy[i];
+}
+
+static void churn_cancel(size_t i)
+{
+    http_cancel(churn.t, &churn.p[i].req);
+    churn.cancels += churn.busy[i];
+    churn.busy[i] = false;
+}
+
+static void churn_step(void)
+{
+    size_t i = dice(CHURNERS);
+
+    switch (dice(20)) {
+    case 0:
+        http_condemn(churn.t);
+        churn.condemned++;
+        break;
+    case 1:
+    case 2:
+    case 3:
+        churn_cancel(i);
+        break;
+    default:
+        churn_submit(i);
+    }
+}
+
+static int churn_chunk(struct probe *p UNUSED)
+{
+    if (dice(3) == 0)
+        churn_step();
+    return dice(10) == 0;
+}
+
+static void churn_end(struct probe *p)
+{
+    size_t i = (size_t)(p - churn.p);
+
+    if (!churn.busy[i])
+        fail("request %d ends without having been submitted", (int)i);
+    churn.busy[i] = false;
+    churn.ends++;
+    if (dice(2) == 0)
+        churn_step();
+}
+
+static void test_churn(void)
+{
+    churn.t = plain("http");
+    churn.seed = clock_rand64(&g.clock.clock);
+    diag("seed %" PRIu64, churn.seed);
+    for (size_t i = 0; i < CHURNERS; i++) {
+        probe_init(&churn.p[i], "GET", "/");
+        churn.p[i].then = churn_end;
+        churn.p[i].chunk = churn_chunk;
+        churn.p[i].transport = churn.t;
+    }
+    for (int i = 0; i < 1500; i++) {
+        churn_step();
+        if (loop_turn(g.loop, dice(3), NULL) < 0)
+            break;
+    }
+    // Nothing new from now on.
+    for (size_t i = 0; i < CHURNERS; i++) {
+        churn.p[i].chunk = NULL;
+        churn.p[i].then = NULL;
+        churn.p[i].dones = 0;
+    }
+    http_condemn(churn.t);
+    turn_for(&g, 200);
+    for (size_t i = 0; i < CHURNERS; i++) {
+        churn.ends += churn.p[i].dones;
+        if (churn.p[i].dones != churn.busy[i] || churn.p[i].req.impl != NULL)
+            fail("request %d ended %d times", (int)i, churn.p[i].dones);
+        probe_fini(&churn.p[i]);
+    }
+    is_int(churn.ends + churn.cancels, churn.submits, "each of %d requests ended once: %d told, %d taken back, %d times condemned",
+           churn.submits, churn.ends, churn.cancels, churn.condemned);
+    transport_free(churn.t);
+}
+
 static void test_http2(void)
 {
     struct transport *t = secure("h2hold");
@@ -672,6 +782,7 @@ int main(void)
     test_condemn();
     test_own_connections();
     test_mute_server();
+    test_churn();
     test_http2();
     test_proxy();
     http_rig_stop(&g);
