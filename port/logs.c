@@ -18,7 +18,7 @@ static int64_t place(const struct logfiles *l, int64_t offset)
 {
     int64_t oldest = l->begin[l->n - 1];
     if (offset < 0)
-        offset = -offset > l->end - oldest ? oldest : l->end + offset;
+        offset = offset < oldest - l->end ? oldest : l->end + offset;
     return offset < oldest || offset > l->end ? oldest : offset;
 }
 

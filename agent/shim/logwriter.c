@@ -14,6 +14,7 @@
 
 enum {
     RATE = 1024 * 1024,       // bytes a second, and at once
+    RESERVE = 16 * 1024,      // left over when a gap begins; more than one piece of output
     RATE_PAUSE_MS = 500,      // over the rate: quiet for so long, so that notes are rare
     DISK_PAUSE_MS = 1000,     // a failed write is tried again no sooner
 };
@@ -219,6 +220,15 @@ static size_t in_gap(const struct logwriter *w, const char *p, size_t n, int64_t
     return newline != NULL ? (size_t)(newline + 1 - p) : n;
 }
 
+// How much may be written now. Near the end of what a second allows it ends with a line, so that the gap begins with one.
+static size_t affordable(const struct logwriter *w, const char *p, size_t n)
+{
+    if ((int64_t)n + RESERVE <= w->tokens)
+        return n;
+    const char *newline = memrchr(p, '\n', (size_t)MIN((int64_t)n, MAX(w->tokens, 0)));
+    return newline != NULL ? (size_t)(newline + 1 - p) : 0;
+}
+
 void logwriter_add(struct logwriter *w, const char *p, size_t n, int64_t now_ms)
 {
     refill(w, now_ms);
@@ -234,14 +244,11 @@ void logwriter_add(struct logwriter *w, const char *p, size_t n, int64_t now_ms)
             return;
         }
     }
-    if ((int64_t)n > w->tokens) {
-        begin_drop(w, p, n, false, now_ms);
-        return;
-    }
-    size_t done = put(w, p, n);
+    size_t len = affordable(w, p, n);
+    size_t done = put(w, p, len);
     w->tokens -= (int64_t)done;
     if (done < n)
-        begin_drop(w, p + done, n - done, true, now_ms);
+        begin_drop(w, p + done, n - done, done < len, now_ms);
 }
 
 // Whether the disk is better shows with the next output, and so does the end of a line that was cut; only a pause for the rate ends by

@@ -114,10 +114,11 @@ static bool field_int(const char *text, const char *name, int *out)
     return field(text, name, value, sizeof(value)) && sscanf(value, "%d%c", out, &rest) == 1;
 }
 
+// pid 0: not known yet
 static bool field_process(const char *text, const char *name, int *pid, int64_t *start)
 {
     char value[48], rest;
-    return field(text, name, value, sizeof(value)) && sscanf(value, "%d %" SCNd64 "%c", pid, start, &rest) == 2 && *pid > 0;
+    return field(text, name, value, sizeof(value)) && sscanf(value, "%d %" SCNd64 "%c", pid, start, &rest) == 2 && *pid >= 0;
 }
 
 static bool field_time(const char *text, struct instant *out)
