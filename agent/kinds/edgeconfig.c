@@ -49,6 +49,7 @@ struct work {
     struct cfg_spec spec;
     struct cfg_records records;
     struct cfg_item *items;
+    bool judged;       // this very pass heard a verdict of validate
     bool owed;         // an onChange
     bool held;         // drift stays for now: another writer keeps at it
     int64_t look_ms;   // monotonic: come back then; INT64_MAX = no need
@@ -189,6 +190,7 @@ static int observe(struct work *w, struct err *e)
         struct err why = ERR_INIT;
         int rc = cfg_item_observe(w->env, &w->items[i], &why);
         if (rc < 0) {
+            err_wrap(&why, "%.200s", w->items[i].want->path);
             rc = not_observed(w, rc, &why);
             if (rc < 0)
                 *e = why;
@@ -204,6 +206,7 @@ static void judged(struct work *w, const struct command *c)
 {
     struct cfg_run *run = w->run;
     cfg_stage_remove(w->env, w->p->key);
+    w->judged = true;
     if (c->ok) {
         run->validated = run->command_spec;
         return;
@@ -289,7 +292,7 @@ static int validate(struct work *w, struct err *e)
     if (w->spec.validate.argv == NULL || run->validated == w->spec_hash || !something_new(w))
         return STEP_ON;
     // Judged already: not again until something changes, or the long requeue comes round.
-    if (run->rejected == w->spec_hash && strcmp(w->p->why, "resync") != 0)
+    if (run->rejected == w->spec_hash && (w->judged || strcmp(w->p->why, "resync") != 0))
         return block(w, "ValidationFailed", verdict(run));
     run->rejected = 0;
     int rc = cfg_stage_write(w->env, w->p->key, w->items, w->spec.n_files, e);
@@ -585,7 +588,7 @@ static void follow_drift(struct work *w)
 static int cfg_reconcile(struct pass *p, struct err *e)
 {
     static int (*const steps[])(struct work *, struct err *) = {
-        take_verdict, observe, settle_owner, validate, settle_fight, record_intents, release_removed, write_files, run_on_change,
+        take_verdict, settle_owner, observe, validate, settle_fight, record_intents, release_removed, write_files, run_on_change,
     };
     struct work w = { .p = p, .run = p->state, .env = p->env, .now_ms = clock_mono(p->env->clock), .look_ms = INT64_MAX };
     int rc = load(&w, e);

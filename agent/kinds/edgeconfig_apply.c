@@ -39,9 +39,9 @@ int cfg_look(const struct kind_env *env, const char *path, struct cfg_actual *ou
         return rc;
     }
     if (st.type == FS_LINK)
-        return err_set(e, E_FORBIDDEN, "%s: is a symbolic link", path);
+        return err_set(e, E_FORBIDDEN, "is a symbolic link");
     if (st.type != FS_FILE)
-        return err_set(e, E_INVAL, "%s: is no regular file", path);
+        return err_set(e, E_INVAL, "is no regular file");
     out->present = true;
     out->version.mode = st.mode;
     out->version.uid = st.uid;
@@ -61,11 +61,11 @@ static int resolve_owner(const struct kind_env *env, struct cfg_item *i, struct 
     v->gid = getegid();
     int rc = f->owner != NULL ? env->disk->ops->user(env->disk, f->owner, &v->uid, &v->gid, e) : 0;
     if (rc < 0)
-        return err_wrap(e, "%.200s: owner", f->path);
+        return err_wrap(e, "owner");
     if (v->gid == UINT32_MAX) // a number that no account has: it brings no group
         v->gid = getegid();
     rc = f->group != NULL ? env->disk->ops->group(env->disk, f->group, &v->gid, e) : 0;
-    return rc < 0 ? err_wrap(e, "%.200s: group", f->path) : 0;
+    return rc < 0 ? err_wrap(e, "group") : 0;
 }
 
 int cfg_item_observe(const struct kind_env *env, struct cfg_item *i, struct err *e)
