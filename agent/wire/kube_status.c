@@ -133,9 +133,11 @@ static void set_message(int cls, int status, const struct status *st, struct err
 
 int kube_classify(int status, const struct http_head *h, const char *body, size_t len, struct err *e)
 {
+    static const struct http_head no_head; // an ERROR event of a watch has none
     struct status st = { 0 };
     struct err own = ERR_INIT;
 
+    h = h != NULL ? h : &no_head;
     status_scan(&st, body, len);
     int cls = class_of(status, h, &st);
     set_message(cls, status, &st, &own);
