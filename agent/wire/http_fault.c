@@ -83,6 +83,8 @@ int http_fault_explain(const struct http_fault *f, struct err *e)
         break;
     }
     const char *detail = detail_of(f);
+    if (f->proxied && strstr(detail, "CONNECT") != NULL)
+        return err_set(e, E_OFFLINE, "%s: the proxy does not let us through: %s", f->where, detail);
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (table[i].code == f->code)
             return err_set(e, table[i].cls, "%s: %s%s%s", f->where, table[i].what, *detail != '\0' ? ": " : "", detail);

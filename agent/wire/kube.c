@@ -94,6 +94,13 @@ static int judge(struct kube_call *c)
     return 0;
 }
 
+static void end(struct kube_call *c)
+{
+    c->active = false;
+    c->http.total_timeout_ms = c->asked_total_ms;
+    c->http.idle_timeout_ms = c->asked_idle_ms;
+}
+
 static void on_http_done(struct http_req *r, const struct err *e)
 {
     struct kube_call *c = call_of(r);
@@ -104,7 +111,7 @@ static void on_http_done(struct http_req *r, const struct err *e)
         judge(c);
     if (c->err.cls != 0)
         err_wrap(&c->err, "%s %.*s", r->method, (int)strcspn(r->url, "?"), r->url);
-    c->active = false;
+    end(c);
     if (c->on_done == NULL)
         return;
     struct err err = c->err; // the call may be started again inside
@@ -125,7 +132,7 @@ void kube_call_cancel(struct kube_call *c)
     if (!c->active)
         return;
     http_cancel(c->kube->transport, &c->http);
-    c->active = false;
+    end(c);
 }
 
 void kube_call_fini(struct kube_call *c)
@@ -152,8 +159,12 @@ static int submit(struct kube_call *c, const char *method, int64_t total_ms, int
     r->method = method;
     r->body = c->body.data;
     r->body_len = c->body.len;
-    r->total_timeout_ms = c->timeout_ms != 0 ? c->timeout_ms : total_ms;
-    r->idle_timeout_ms = c->idle_ms != 0 ? c->idle_ms : idle_ms;
+    c->asked_total_ms = r->total_timeout_ms;
+    c->asked_idle_ms = r->idle_timeout_ms;
+    if (r->total_timeout_ms == 0)
+        r->total_timeout_ms = total_ms;
+    if (r->idle_timeout_ms == 0)
+        r->idle_timeout_ms = idle_ms;
     r->on_head = on_head;
     r->on_body = on_body;
     r->on_done = on_http_done;
@@ -161,7 +172,9 @@ static int submit(struct kube_call *c, const char *method, int64_t total_ms, int
     c->begun = false;
     buf_reset(&c->answer);
     int rc = http_submit(c->kube->transport, r, e);
-    c->active = rc == 0;
+    c->active = true;
+    if (rc < 0)
+        end(c);
     return rc;
 }
 

@@ -39,16 +39,17 @@ struct kube_call {
     // Streaming: called per chunk instead of filling `answer` when status is 200; != 0 aborts.
     int (*on_chunk)(struct kube_call *c, const void *p, size_t n);
     void (*on_done)(struct kube_call *c, struct err *e); // e NULL = 2xx
-    int64_t timeout_ms; // whole exchange. 0: 30 s; a watch timeoutSeconds + 30 s; a streamed list 10 min, 30 s of silence
-    int64_t idle_ms;    // no byte for that long. 0: as above
-    struct buf body;    // request body, owned
+    struct buf body;                                     // request body, owned
     struct err err;
     bool active;
-    bool begun;    // a byte of a JSON answer was seen
-    bool any_body; // an answer need not be JSON (kube_raw)
+    bool begun;                            // a byte of a JSON answer was seen
+    bool any_body;                         // an answer need not be JSON (kube_raw)
+    int64_t asked_total_ms, asked_idle_ms; // the caller's limits, put back at the end
 };
 
-// The time limits in `http` are set by each start from timeout_ms and idle_ms. The call may be started again from inside on_done.
+// http.total_timeout_ms and http.idle_timeout_ms are the caller's, before the start. 0 means: 30 s for the whole exchange; for a watch
+// timeoutSeconds + 30 s, or none; for a list that is streamed 10 min, and 30 s of silence. The call may be started again from inside
+// on_done.
 void kube_call_init(struct kube_call *c, struct kube *k);
 void kube_call_fini(struct kube_call *c); // cancels when active
 void kube_call_cancel(struct kube_call *c);

@@ -698,6 +698,7 @@ static void test_proxy(void)
     t = connect_to(&c);
     fetch(t, &p, "GET", "/echo");
     is_int(p.err.cls, E_OFFLINE, "the proxy refuses");
+    has_str(p.err.msg, "the proxy does not let us through", "and is named");
     ok(strstr(p.err.msg, "secret") == NULL, "its password is not in the message: %s", p.err.msg);
     probe_fini(&p);
     transport_free(t);

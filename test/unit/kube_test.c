@@ -85,6 +85,12 @@ static void set_up(struct kube_call *c)
     buf_reset(&streamed);
 }
 
+static void get(struct kube_call *c)
+{
+    if (kube_get(c, &pods, "n", "p", NULL) < 0)
+        abort();
+}
+
 static void test_paths(void)
 {
     static const struct {
@@ -141,11 +147,17 @@ static void test_list_urls(void)
         is_int(net.req->total_timeout_ms, cases[i].total_ms, "its time limit");
         kube_call_cancel(&c);
     }
-    c.timeout_ms = 5;
-    c.idle_ms = 6;
+    c.http.total_timeout_ms = 5;
+    c.http.idle_timeout_ms = 6;
     is_int(kube_list(&c, &apps, "n", &cases[3].o, NULL), 0, "limits of the caller");
     is_int(net.req->total_timeout_ms, 5, "win");
     is_int(net.req->idle_timeout_ms, 6, "both");
+    kube_call_cancel(&c);
+    c.http.total_timeout_ms = 0;
+    get(&c);
+    is_int(net.req->total_timeout_ms, KUBE_TIMEOUT_MS, "and are forgotten when the caller says so");
+    answer_one(200, "{}");
+    is_int(c.http.total_timeout_ms, 0, "a default is not kept for the next call");
     kube_call_fini(&c);
 }
 
@@ -285,12 +297,6 @@ static void test_hostile_status(void)
     is_int(kube_classify(403, &h, "", 0, &e), E_OFFLINE, "nor is nothing");
     is_int(kube_classify(403, &h, "{\"kind\":\"Status\",\"message\":\"\\u0000\",\"reason\":7}", 47, NULL), E_FORBIDDEN,
            "odd members are ignored");
-}
-
-static void get(struct kube_call *c)
-{
-    if (kube_get(c, &pods, "n", "p", NULL) < 0)
-        abort();
 }
 
 static void test_answers(void)
