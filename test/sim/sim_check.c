@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must be true at peace: the machine is as the specs say, and the server's status says so.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/db.h"
+#include "kinds/edgeapp_spec.h"
+#include "sim_world.h"
+
+enum { SPEC_MEMORY = 1 << 20, IN_FLIGHT_MAX = 40, FILE_BYTES_MAX = 5 << 20 };
+
+#define WRONG(...) (snprintf(why, 256, __VA_ARGS__), false)
+
+// --- Status, as the server has it
+
+static const struct json *condition(const struct sim_object *o, const char *type)
+{
+    json_each(c, json_path(o->json, "status.conditions"))
+    {
+        const char *t = json_str(json_get(c, "type"));
+        if (t != NULL && strcmp(t, type) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+static bool says(const struct sim_object *o, const char *type, const char *value)
+{
+    const char *s = json_str(json_get(condition(o, type), "status"));
+    return s != NULL && strcmp(s, value) == 0;
+}
+
+static int64_t number(const struct sim_object *o, const char *path)
+{
+    int64_t v;
+    return json_i64(json_path(o->json, path), &v) ? v : -1;
+}
+
+static bool status_is_current(const struct sim_object *o, char why[256])
+{
+    if (number(o, "status.observedGeneration") != o->generation)
+        return WRONG("the status of %s/%s speaks of generation %" PRId64 ", not %" PRId64, o->type->plural, o->name,
+                     number(o, "status.observedGeneration"), o->generation);
+    return true;
+}
+
+// --- Apps
+
+struct tally {
+    const struct app_spec *spec;
+    const struct sim_object *object;
+    char *why;
+    int live[APP_REPLICAS_MAX];
+    int running;
+};
+
+static bool status_shows_pid(const struct sim_object *o, const struct inst *i)
+{
+    int64_t index, pid;
+    json_each(j, json_path(o->json, "status.instances"))
+    {
+        if (json_i64(json_get(j, "index"), &index) && index == i->index && json_i64(json_get(j, "pid"), &pid) && pid == i->pid)
+            return true;
+    }
+    return false;
+}
+
+static int tally_one(void *ctx, const struct inst *i)
+{
+    struct tally *t = ctx;
+    char *why = t->why;
+    if (i->state == INST_EXITED)
+        return 0;
+    if (i->index < 0 || i->index >= t->spec->replicas || strcmp(i->revision, t->spec->revision) != 0)
+        return WRONG("%.150s #%d of revision %s runs and should not", i->owner, i->index, i->revision) - 1;
+    if (++t->live[i->index] > 1)
+        return WRONG("%.150s #%d runs twice", i->owner, i->index) - 1;
+    if (i->state != INST_RUNNING)
+        return WRONG("%.150s #%d does not run", i->owner, i->index) - 1;
+    if (!status_shows_pid(t->object, i))
+        return WRONG("the status of %.150s does not show pid %d", i->owner, i->pid) - 1;
+    t->running++;
+    return 0;
+}
+
+// OnFailure: an instance that ended well stays ended.
+static bool may_be_ended(const struct sim_object *o, int index)
+{
+    int64_t at, code = -1;
+    const char *policy = json_str(json_path(o->json, "spec.restartPolicy"));
+    if (policy == NULL || strcmp(policy, "OnFailure") != 0)
+        return false;
+    json_each(j, json_path(o->json, "status.instances"))
+    {
+        if (json_i64(json_get(j, "index"), &at) && at == index && json_i64(json_path(j, "lastExit.code"), &code))
+            return code == 0;
+    }
+    return false;
+}
+
+static bool app_runs(struct world *w, const struct sim_object *o, const struct app_spec *spec, char why[256])
+{
+    char owner[200];
+    struct err e = ERR_INIT;
+    struct tally t = { .spec = spec, .object = o, .why = why };
+    snprintf(owner, sizeof(owner), "%s/%s/%s", o->type->plural, o->ns, o->name);
+    if (w->port.port->ops->each(w->port.port, owner, tally_one, &t, &e) != 0)
+        return false;
+    int ended = 0;
+    for (int i = 0; i < spec->replicas; i++) {
+        if (t.live[i] == 0 && !may_be_ended(o, i))
+            return WRONG("%s #%d is not there", owner, i);
+        ended += t.live[i] == 0;
+    }
+    if (number(o, "status.readyReplicas") != t.running)
+        return WRONG("%s: %d run, the status says %" PRId64, owner, t.running, number(o, "status.readyReplicas"));
+    if (!says(o, "Ready", ended > 0 ? "False" : "True"))
+        return WRONG("%s: Ready is not %s", owner, ended > 0 ? "False" : "True");
+    return true;
+}
+
+static bool app_is_right(struct world *w, const struct sim_object *o, char why[256])
+{
+    struct app_spec spec;
+    struct arena a;
+    struct err e = ERR_INIT;
+    arena_init(&a, SPEC_MEMORY);
+    bool right = status_is_current(o, why);
+    if (right && app_spec_decode(&spec, json_get(o->json, "spec"), SIM_NODE, &a, &e) < 0)
+        right = says(o, "Accepted", "False") || WRONG("%s is invalid and Accepted is not False", o->name);
+    else if (right)
+        right = app_runs(w, o, &spec, why);
+    arena_reset(&a);
+    return right;
+}
+
+static int nobodys(void *ctx, const struct inst *i)
+{
+    struct tally *t = ctx;
+    struct world *w = (struct world *)(uintptr_t)t->object;
+    char *why = t->why;
+    if (sim_server_find(&w->server, "edgeapps", strrchr(i->owner, '/') + 1) == NULL)
+        return WRONG("%.150s #%d is left of a deleted object", i->owner, i->index) - 1;
+    return 0;
+}
+
+static bool nothing_is_left(struct world *w, char why[256])
+{
+    struct err e = ERR_INIT;
+    struct tally t = { .object = (const void *)w, .why = why };
+    return w->port.port->ops->each(w->port.port, NULL, nobodys, &t, &e) == 0;
+}
+
+// --- Configs
+
+static const struct json *owner_of(struct world *w, int index, const char **policy, const struct json **file)
+{
+    char name[16];
+    snprintf(name, sizeof(name), "cfg-%d", index / FILES_EACH);
+    struct sim_object *o = sim_server_find(&w->server, "edgeconfigs", name);
+    *file = NULL;
+    *policy = o != NULL ? json_str(json_path(o->json, "spec.deletionPolicy")) : NULL;
+    json_each(f, o != NULL ? json_path(o->json, "spec.files") : NULL)
+    {
+        if (strcmp(json_str(json_get(f, "path")), w->paths[index].path) == 0)
+            *file = f;
+    }
+    return *file;
+}
+
+static const char *content(struct world *w, const char *path)
+{
+    struct sim_file *f = sim_disk_at(&w->disk, path);
+    return f != NULL ? buf_str(&f->now) : "";
+}
+
+static bool file_is_right(struct world *w, const struct managed_path *p, const struct json *file, char why[256])
+{
+    struct sim_file *f = sim_disk_at(&w->disk, p->path);
+    if (f == NULL || strcmp(content(w, p->path), json_str(json_get(file, "content"))) != 0)
+        return WRONG("%s is not as it should be", p->path);
+    if (f->mode != strtoul(json_str(json_get(file, "mode")), NULL, 8))
+        return WRONG("%s has mode %o", p->path, f->mode);
+    return true;
+}
+
+// Nobody owns it: what became of it follows from the last owner's policy, where that is known.
+static bool is_released(struct world *w, const struct managed_path *p, char why[256])
+{
+    const char *now = content(w, p->path), *want = NULL;
+    if (!p->settled)
+        return true;
+    if (strcmp(p->policy, "Keep") == 0) // with what text depends on the last spec that the agent saw
+        return now[0] != '\0' || WRONG("%s was released (Keep) and is not there", p->path);
+    if (strcmp(p->policy, "Delete") == 0)
+        want = "";
+    else if (p->before_known)
+        want = p->before;
+    return want == NULL || strcmp(now, want) == 0 ||
+           WRONG("%s was released (%s) and holds \"%.40s\" instead of \"%.40s\"", p->path, p->policy, now, want);
+}
+
+static bool change_was_told(struct world *w, const struct sim_object *o, char why[256])
+{
+    int index = sim_port_index_of_config(o->name);
+    int64_t written = 0;
+    if (json_path(o->json, "spec.onChange") == NULL)
+        return true;
+    for (int i = index * FILES_EACH; i < (index + 1) * FILES_EACH; i++) {
+        const struct sim_file *f = sim_disk_at(&w->disk, w->paths[i].path);
+        const char *policy;
+        const struct json *file;
+        if (f != NULL && owner_of(w, i, &policy, &file) != NULL)
+            written = MAX(written, (f->mtime_us - sim_true_us(&w->sim)) / 1000 + w->sim.now_ms);
+    }
+    return w->port.change_began_ms[index] >= written || WRONG("%s: onChange is owed and was not run", o->name);
+}
+
+static bool config_is_right(struct world *w, const struct sim_object *o, char why[256])
+{
+    if (!status_is_current(o, why))
+        return false;
+    if (!says(o, "Ready", "True"))
+        return WRONG("%s: Ready is not True", o->name);
+    return change_was_told(w, o, why);
+}
+
+static bool paths_are_right(struct world *w, char why[256])
+{
+    for (int i = 0; i < PATHS; i++) {
+        const char *policy;
+        const struct json *file;
+        const struct managed_path *p = &w->paths[i];
+        bool right = owner_of(w, i, &policy, &file) != NULL ? file_is_right(w, p, file, why) : is_released(w, p, why);
+        if (!right)
+            return false;
+    }
+    return true;
+}
+
+void check_note_peace(struct world *w)
+{
+    for (int i = 0; i < PATHS; i++) {
+        struct managed_path *p = &w->paths[i];
+        const char *policy;
+        const struct json *file;
+        snprintf(p->path, sizeof(p->path), "/etc/app/cfg-%d-%c.conf", i / FILES_EACH, 'a' + i % FILES_EACH);
+        bool owned = owner_of(w, i, &policy, &file) != NULL;
+        if (owned) {
+            snprintf(p->policy, sizeof(p->policy), "%s", policy);
+        } else {
+            p->before_known = true;
+            snprintf(p->before, sizeof(p->before), "%s", content(w, p->path));
+        }
+        p->settled = owned;
+    }
+}
+
+// --- All of it
+
+static bool object_is_right(struct world *w, const struct sim_object *o, char why[256])
+{
+    if (strcmp(o->type->plural, "edgeapps") == 0)
+        return app_is_right(w, o, why);
+    if (strcmp(o->type->plural, "edgeconfigs") == 0)
+        return config_is_right(w, o, why);
+    return strcmp(o->type->plural, "edgenodes") != 0 || status_is_current(o, why);
+}
+
+static bool all_is_told(struct world *w, char why[256])
+{
+    struct outbox_stats s;
+    struct err e = ERR_INIT;
+    if (outbox_stats(w->agent->outbox, &s, &e) < 0)
+        return WRONG("the outbox cannot be read: %.200s", e.msg);
+    return s.events_pending + s.status_pending == 0 ||
+           WRONG("%" PRId64 " events and %" PRId64 " statuses still wait", s.events_pending, s.status_pending);
+}
+
+const char *check_right(struct world *w, char why[256])
+{
+    sim_each_object(o, &w->server) if (!object_is_right(w, o, why)) return why;
+    return paths_are_right(w, why) && nothing_is_left(w, why) && all_is_told(w, why) ? NULL : why;
+}
+
+static int mix_instance(void *ctx, const struct inst *i)
+{
+    uint64_t *h = ctx;
+    if (i->state != INST_EXITED)
+        *h = hash_bytes(*h, i->uid, strlen(i->uid));
+    return 0;
+}
+
+uint64_t check_fingerprint(struct world *w)
+{
+    struct err e = ERR_INIT;
+    uint64_t h = HASH_SEED;
+    (void)!w->port.port->ops->each(w->port.port, NULL, mix_instance, &h, &e);
+    for (int i = 0; i < PATHS; i++)
+        h = hash_bytes(h, content(w, w->paths[i].path), strlen(content(w, w->paths[i].path)) + 1);
+    return h;
+}
+
+void check_bounds(struct world *w)
+{
+    struct outbox_stats s;
+    struct db_stats d;
+    struct err e = ERR_INIT;
+    if (outbox_stats(w->agent->outbox, &s, &e) < 0)
+        sim_violation(&w->sim, "the outbox cannot be read: %s", e.msg);
+    else if (s.events_pending > w->max_events)
+        sim_violation(&w->sim, "%" PRId64 " events wait, %" PRId64 " are allowed", s.events_pending, w->max_events);
+    db_stats(w->agent->db, &d);
+    if (d.file_bytes > FILE_BYTES_MAX || d.wal_bytes > FILE_BYTES_MAX)
+        sim_violation(&w->sim, "the store has %" PRId64 " bytes and its log %" PRId64, d.file_bytes, d.wal_bytes);
+    if (w->net.most_under_way > IN_FLIGHT_MAX)
+        sim_violation(&w->sim, "%zu requests at once", w->net.most_under_way);
+}

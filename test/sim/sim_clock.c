@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time, chance, what is due, the timeline.
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+// --- Chance (splitmix64)
+
+uint64_t rng_next(struct sim_rng *r)
+{
+    uint64_t z = (r->state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+int64_t rng_below(struct sim_rng *r, int64_t n)
+{
+    return n > 0 ? (int64_t)(rng_next(r) % (uint64_t)n) : 0;
+}
+
+int64_t rng_between(struct sim_rng *r, int64_t low, int64_t high)
+{
+    return low + rng_below(r, high - low + 1);
+}
+
+bool rng_chance(struct sim_rng *r, int percent)
+{
+    return rng_below(r, 100) < percent;
+}
+
+struct sim_rng sim_stream(const struct sim *s, const char *name)
+{
+    struct sim_rng r = { hash_bytes(HASH_SEED ^ s->seed, name, strlen(name)) };
+    rng_next(&r);
+    return r;
+}
+
+// --- What is due
+
+void sim_init(struct sim *s, uint64_t seed, bool verbose)
+{
+    *s = (struct sim){ .seed = seed, .verbose = verbose, .hash = HASH_SEED };
+    list_init(&s->due);
+}
+
+static struct sim_event *event_of(struct list *l)
+{
+    return container_of(l, struct sim_event, link);
+}
+
+// In the order of their times; of equal ones the one set first comes first.
+void sim_at(struct sim *s, struct sim_event *ev, int64_t at_ms, void (*fn)(struct sim_event *ev))
+{
+    sim_unset(ev);
+    ev->at_ms = MAX(at_ms, s->now_ms);
+    ev->fn = fn;
+    struct list *before = s->due.prev;
+    while (before != &s->due && event_of(before)->at_ms > ev->at_ms)
+        before = before->prev;
+    list_add_tail(before->next, &ev->link);
+}
+
+void sim_in(struct sim *s, struct sim_event *ev, int64_t delay_ms, void (*fn)(struct sim_event *ev))
+{
+    sim_at(s, ev, s->now_ms + delay_ms, fn);
+}
+
+void sim_unset(struct sim_event *ev)
+{
+    list_del(&ev->link);
+}
+
+int64_t sim_next(const struct sim *s)
+{
+    return list_empty(&s->due) ? INT64_MAX : event_of(s->due.next)->at_ms;
+}
+
+void sim_run_due(struct sim *s, int64_t at_ms)
+{
+    s->now_ms = MAX(s->now_ms, at_ms);
+    while (sim_next(s) <= s->now_ms) {
+        struct sim_event *ev = event_of(s->due.next);
+        sim_unset(ev);
+        ev->fn(ev);
+    }
+}
+
+void sim_run_to(struct sim *s, int64_t at_ms)
+{
+    while (sim_next(s) <= at_ms)
+        sim_run_due(s, sim_next(s));
+    s->now_ms = MAX(s->now_ms, at_ms);
+}
+
+// --- The timeline
+
+static int stamp(const struct sim *s, char *out, size_t max, const char *who)
+{
+    int64_t ms = s->now_ms;
+    return snprintf(out, max, "%3" PRId64 ":%02" PRId64 ".%03" PRId64 " %-7s ", ms / MINUTE, ms / 1000 % 60, ms % 1000, who);
+}
+
+void sim_note(struct sim *s, const char *who, const char *fmt, ...)
+{
+    char *line = s->notes[s->n_notes++ % NOTES_KEPT];
+    int n = stamp(s, line, NOTE_MAX, who);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line + n, (size_t)(NOTE_MAX - n), fmt, ap);
+    va_end(ap);
+    s->hash = hash_bytes(s->hash, line, strlen(line));
+    if (s->verbose)
+        printf("# %s\n", line);
+}
+
+void sim_shows(const struct sim *s, size_t last)
+{
+    uint64_t n = MIN(MIN(s->n_notes, (uint64_t)NOTES_KEPT), (uint64_t)last);
+    for (uint64_t i = s->n_notes - n; i < s->n_notes; i++)
+        printf("# %s\n", s->notes[i % NOTES_KEPT]);
+}
+
+void sim_violation(struct sim *s, const char *fmt, ...)
+{
+    if (s->broken)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(s->verdict, sizeof(s->verdict), fmt, ap);
+    va_end(ap);
+    s->broken = true;
+    sim_note(s, "BROKEN", "%.200s", s->verdict);
+}
+
+bool sim_effect(struct sim *s)
+{
+    s->effects++;
+    if (s->fatal != 0 && s->effects >= s->fatal && !s->dead) {
+        s->dead = true;
+        sim_note(s, "world", "the agent dies at effect %" PRIu64, s->effects);
+    }
+    return !s->dead;
+}
+
+// --- The machine's clock
+
+#define WORLD_BEGAN_US (INT64_C(1893456000) * 1000000) // 2030-01-01T00:00:00Z
+enum { MONO_AT_BOOT_MS = 7000 };
+
+int64_t sim_true_us(const struct sim *s)
+{
+    return WORLD_BEGAN_US + s->now_ms * 1000;
+}
+
+static struct sim_clock *self(struct clock *c)
+{
+    return container_of(c, struct sim_clock, clock);
+}
+
+static int64_t mono_ms(struct clock *c)
+{
+    return self(c)->sim->now_ms - self(c)->booted_ms + MONO_AT_BOOT_MS;
+}
+
+static int64_t wall_us(struct clock *c)
+{
+    return sim_true_us(self(c)->sim) + self(c)->wall_off_us;
+}
+
+static bool synced(struct clock *c)
+{
+    return self(c)->synced;
+}
+
+static void random_bytes(struct clock *c, void *p, size_t n)
+{
+    for (unsigned char *at = p; n > 0; at++, n--)
+        *at = (unsigned char)(rng_next(&self(c)->rng) >> 32);
+}
+
+static void boot_id(struct clock *c, char out[37])
+{
+    snprintf(out, 37, "%08x-5eed-4000-8000-%012x", (unsigned)self(c)->boots, (unsigned)self(c)->sim->seed);
+}
+
+void sim_clock_init(struct sim_clock *c, struct sim *s)
+{
+    static const struct clock_ops ops = { mono_ms, mono_ms, wall_us, synced, random_bytes, boot_id };
+    *c = (struct sim_clock){
+        .clock.ops = &ops, .sim = s, .rng = sim_stream(s, "agent"), .booted_ms = s->now_ms, .synced = true, .boots = 1
+    };
+}
+
+void sim_clock_reboot(struct sim_clock *c)
+{
+    const struct clock_ops *ops = c->clock.ops;
+    c->clock = (struct clock){ .ops = ops }; // what the agent learned of it was in its memory
+    c->booted_ms = c->sim->now_ms;
+    c->boots++;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's lives on its machine.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "sim_world.h"
+
+#define CA "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+
+// --- The log
+
+static void keep_line(void *ctx, const char *line, size_t len)
+{
+    struct world *w = ctx;
+    char *out = w->log[w->n_log++ % LOG_LINES];
+    snprintf(out, LOG_LINE_MAX, "%.*s", (int)MIN(len, (size_t)LOG_LINE_MAX - 1), line);
+    out[strcspn(out, "\n")] = '\0';
+    if (w->sim.verbose)
+        printf("#     %s\n", out);
+}
+
+void world_shows_log(const struct world *w, size_t last)
+{
+    uint64_t n = MIN(MIN(w->n_log, (uint64_t)LOG_LINES), (uint64_t)last);
+    for (uint64_t i = w->n_log - n; i < w->n_log; i++)
+        printf("#     %s\n", w->log[i % LOG_LINES]);
+}
+
+// --- Starting
+
+static void configure(struct world *w)
+{
+    char mode[32], events[48];
+    struct buf problems AUTO_BUF = BUF_INIT(4096);
+    struct err e = ERR_INIT;
+    snprintf(mode, sizeof(mode), "sync.mode=%s", w->mode);
+    snprintf(events, sizeof(events), "outbox.maxEvents=%lld", (long long)w->max_events);
+    const char *const overrides[] = {
+        mode, events, "guard.restoreHold=30m", "store.maxSize=4Mi", "node.name=" SIM_NODE, "node.namespace=" SIM_NS, NULL
+    };
+    if (config_load(&w->config, &w->disk.disk, "/etc/limpet/limpet.ini", false, overrides, NULL, &problems, &e) < 0)
+        sim_violation(&w->sim, "the configuration is refused: %s", buf_str(&problems));
+}
+
+void agent_start_now(struct world *w)
+{
+    struct err e = ERR_INIT;
+    struct agent_seams seams = { .loop = w->loop, .clock = &w->clock.clock, .port = w->port.port };
+    struct agent_conf conf = { .config = &w->config, .node = SIM_NODE, .ns = SIM_NS, .ca_fingerprint = CA };
+    seams.disk = sim_disk_for(&w->disk, w->loop);
+    seams.transport = sim_net_for(&w->net, w->loop);
+    configure(w);
+    w->lives++;
+    w->comes_back_ms = INT64_MAX;
+    w->witness.commits = 0;
+    sim_note(&w->sim, "world", "agent %d starts", w->lives);
+    int rc = agent_new(&w->agent, &seams, &conf, &e);
+    if (rc == 0)
+        rc = agent_start(w->agent, &e);
+    if (rc < 0 && !w->sim.dead)
+        sim_violation(&w->sim, "the agent does not start: %s", e.msg);
+}
+
+// --- Ending. What it does on its way out reaches nobody.
+
+static void clear_away(struct world *w, bool power_cut)
+{
+    struct loop *old = w->loop;
+    w->sim.dead = true;
+    agent_abandon(w->agent);
+    w->agent = NULL;
+    sim_disk_leave(&w->disk);
+    sim_net_leave(&w->net);
+    config_fini(&w->config);
+    witness_agent_gone(w);
+    if (power_cut) {
+        sim_disk_power_cut(&w->disk);
+        sim_port_reboot(&w->port);
+        sim_clock_reboot(&w->clock);
+    }
+    w->loop = sim_loop_new(&w->sim, &w->clock);
+    sim_port_agent_died(&w->port, w->loop);
+    loop_free(old);
+    w->sim.dead = false;
+    w->sim.fatal = 0;
+}
+
+static void end_agent(struct world *w, bool power_cut, int64_t down_ms)
+{
+    sim_note(&w->sim, "world", "%s, back in %lld s", power_cut ? "POWER CUT" : "kill -9", (long long)down_ms / 1000);
+    clear_away(w, power_cut);
+    w->comes_back_ms = w->sim.now_ms + down_ms;
+}
+
+void agent_kill(struct world *w, int64_t down_ms)
+{
+    if (w->agent != NULL)
+        end_agent(w, false, down_ms);
+}
+
+void machine_power_cut(struct world *w, int64_t down_ms)
+{
+    if (w->agent != NULL)
+        end_agent(w, true, down_ms);
+}
+
+void agent_restart(struct world *w, int64_t down_ms)
+{
+    if (w->agent == NULL)
+        return;
+    sim_note(&w->sim, "world", "the agent is stopped in good order, back in %lld s", (long long)down_ms / 1000);
+    agent_stop(w->agent);
+    w->agent = NULL;
+    clear_away(w, false);
+    w->comes_back_ms = w->sim.now_ms + down_ms;
+}
+
+// --- Living
+
+static void one_turn(struct world *w, int64_t until_ms)
+{
+    struct err e = ERR_INIT;
+    if (loop_turn(w->loop, until_ms - w->sim.now_ms, &e) < 0 && !w->sim.broken)
+        sim_violation(&w->sim, "the loop fails: %s", e.msg);
+    if (w->sim.dead)
+        end_agent(w, w->fatal_is_power_cut, rng_between(&w->rng, 1, 60) * 1000);
+    else
+        witness_turn(w);
+}
+
+void world_live(struct world *w, int64_t for_ms)
+{
+    int64_t until_ms = w->sim.now_ms + for_ms;
+    while (!w->sim.broken && w->sim.now_ms < until_ms) {
+        if (w->agent == NULL)
+            sim_run_to(&w->sim, MIN(until_ms, w->comes_back_ms));
+        if (w->agent == NULL && w->sim.now_ms >= w->comes_back_ms)
+            agent_start_now(w);
+        if (w->sim.dead) // already in its first steps
+            end_agent(w, w->fatal_is_power_cut, rng_between(&w->rng, 1, 60) * 1000);
+        else if (w->agent != NULL)
+            one_turn(w, until_ms);
+    }
+}
+
+// --- The whole
+
+static void make_dirs(struct world *w)
+{
+    static const char *const dirs[] = { "/etc/app", "/etc/limpet", "/var/lib", "/run/limpet", "/var/log", "/proc/net" };
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+        if (w->disk.disk.ops->mkdirs(&w->disk.disk, dirs[i], 0755, 0, NULL) < 0)
+            abort();
+    sim_disk_put(&w->disk, "/etc/hostname", "sim-machine\n", 0644);
+    sim_disk_put(&w->disk, "/etc/machine-id", "0123456789abcdef0123456789abcdef\n", 0444);
+    sim_disk_put(&w->disk, "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", 0644);
+}
+
+void world_init(struct world *w, uint64_t seed, bool verbose)
+{
+    *w = (struct world){ .comes_back_ms = INT64_MAX };
+    sim_init(&w->sim, seed, verbose);
+    w->rng = sim_stream(&w->sim, "world");
+    sim_clock_init(&w->clock, &w->sim);
+    log_setup(verbose ? LOG_DEBUG : LOG_INFO, LOG_TEXT, &w->clock.clock);
+    log_set_sink(keep_line, w);
+    sim_disk_init(&w->disk, &w->sim);
+    sim_server_init(&w->server, &w->sim);
+    sim_net_init(&w->net, &w->sim, &w->server);
+    w->loop = sim_loop_new(&w->sim, &w->clock);
+    sim_port_init(&w->port, &w->sim, w->loop);
+    witness_init(w);
+    sim_disk_for(&w->disk, w->loop);
+    make_dirs(w);
+    sim_disk_leave(&w->disk);
+}
+
+void world_fini(struct world *w)
+{
+    if (w->agent != NULL)
+        clear_away(w, false);
+    w->port.port->ops = w->port.fake;
+    w->port.port->ops->free(w->port.port);
+    loop_free(w->loop);
+    witness_fini(w);
+    sim_net_fini(&w->net);
+    sim_server_fini(&w->server);
+    sim_disk_fini(&w->disk);
+    log_set_sink(NULL, NULL);
+    log_setup(LOG_INFO, LOG_TEXT, NULL);
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim_net.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PIECE_MAX = 4000, BUSY_S_MAX = 8, RETRANSMIT_MS = 400, CONNECT_MS = 5000 };
+
+enum fault {
+    FAULT_NONE,
+    FAULT_LOST_REQUEST,
+    FAULT_LOST_ANSWER,
+    FAULT_SILENT,
+    FAULT_CUT,
+    FAULT_RESET_IN_BODY,
+    FAULT_BUSY,
+    FAULT_5XX,
+    FAULTS
+};
+
+enum phase { REQUEST, HEAD, BODY, END };
+
+// One exchange. The caller may be gone (req NULL) while the request still travels.
+struct flight {
+    struct list link;
+    struct sim_net *net;
+    struct http_req *req;
+    enum phase phase;
+    enum fault fault;
+    char method[8], url[HTTP_URL_MAX], content_type[64];
+    char *body;
+    size_t len;
+    struct sim_event step, limit;
+    struct sim_answer answer;
+    bool answered, calling, dropped; // dropped: freed after the call under way
+    bool no_connection;              // packets vanished when it began
+    int64_t began_ms, last_byte_ms;
+    struct err fate; // how it ends; cls 0 = well
+};
+
+static struct sim_net *self(struct transport *t)
+{
+    return container_of(t, struct sim_net, transport);
+}
+
+static void flight_free(struct flight *f)
+{
+    sim_unset(&f->step);
+    sim_unset(&f->limit);
+    if (f->answer.stream != NULL)
+        sim_stream_close(f->answer.stream);
+    sim_answer_fini(&f->answer);
+    list_del(&f->link);
+    if (f->req != NULL)
+        f->net->under_way--;
+    free(f->body);
+    free(f);
+}
+
+// --- Calls into the agent. Only from the loop, so that loop_now() is right.
+
+static void call_done(struct flight *f)
+{
+    struct http_req *r = f->req;
+    struct err fate = f->fate;
+    f->net->under_way--;
+    f->req = NULL;
+    flight_free(f);
+    r->impl = NULL;
+    r->on_done(r, fate.cls != 0 ? &fate : NULL);
+}
+
+static void on_step(struct sim_event *ev);
+
+static void step_in(struct flight *f, int64_t ms)
+{
+    sim_in(f->net->sim, &f->step, ms, on_step);
+}
+
+static void end_with(struct flight *f, int cls, const char *why)
+{
+    err_set(&f->fate, cls, "%s", why);
+    f->phase = END;
+    step_in(f, 0);
+}
+
+// Packets get through, sooner or later; in a black hole not at all.
+static bool passes(const struct flight *f)
+{
+    return f->net->link != NET_DROPS;
+}
+
+static int64_t latency(struct flight *f)
+{
+    return rng_between(&f->net->rng, 1, f->net->latency_ms);
+}
+
+static void abort_by_caller(struct flight *f)
+{
+    err_set(&f->fate, E_CANCELED, "the caller stopped it");
+    f->phase = END;
+}
+
+static void call_head(struct flight *f)
+{
+    struct http_req *r = f->req;
+    r->head = (struct http_head){ .status = f->answer.status,
+                                  .retry_after_ms = f->answer.retry_after_s * 1000,
+                                  .date_sec = sim_true_us(f->net->sim) / 1000000,
+                                  .verified = true };
+    snprintf(r->head.content_type, sizeof(r->head.content_type), "%s", f->answer.content_type);
+    r->bytes_in += 200;
+    f->phase = BODY;
+    f->calling = true;
+    if (r->on_head != NULL && r->on_head(r, &r->head) != 0)
+        abort_by_caller(f);
+    f->calling = false;
+}
+
+// The pieces of an answer that is all there, or what a stream has so far.
+static struct buf *source(struct flight *f)
+{
+    return f->answer.stream != NULL ? &f->answer.stream->out : &f->answer.body;
+}
+
+static void call_body(struct flight *f)
+{
+    struct buf *b = source(f);
+    struct http_req *r = f->req;
+    char piece[PIECE_MAX];
+    size_t some = (size_t)rng_between(&f->net->rng, 1, PIECE_MAX), n = MIN(b->len, some);
+    memcpy(piece, b->data, n);
+    buf_drop(b, n);
+    r->bytes_in += n;
+    f->last_byte_ms = f->net->sim->now_ms;
+    f->calling = true;
+    if (r->on_body != NULL && r->on_body(r, piece, n) != 0)
+        abort_by_caller(f);
+    f->calling = false;
+}
+
+// --- The server's side
+
+static void on_more(struct sim_stream *st)
+{
+    struct flight *f = st->ctx;
+    if (f->fault != FAULT_SILENT && !list_linked(&f->step.link))
+        step_in(f, latency(f));
+}
+
+static void server_fails(struct flight *f)
+{
+    struct sim_answer *a = &f->answer;
+    *a = (struct sim_answer){ .content_type = "application/json", .body = BUF_INIT(65536) };
+    if (f->fault == FAULT_BUSY) {
+        bool busy = rng_chance(&f->net->rng, 50);
+        sim_fail(a, busy ? 429 : 503, busy ? "TooManyRequests" : "ServiceUnavailable", "please try again later");
+        a->retry_after_s = rng_between(&f->net->rng, 1, BUSY_S_MAX);
+    } else {
+        sim_fail(a, rng_chance(&f->net->rng, 50) ? 500 : 504, "InternalError", "etcdserver: request timed out");
+    }
+}
+
+static void arrive(struct flight *f)
+{
+    struct sim_request r = { f->method, f->url, f->content_type, f->body, f->len };
+    if (f->fault == FAULT_BUSY || f->fault == FAULT_5XX)
+        server_fails(f);
+    else
+        sim_server_answer(f->net->server, &r, &f->answer);
+    f->answered = true;
+    if (f->answer.stream != NULL) {
+        f->answer.stream->wake = on_more;
+        f->answer.stream->ctx = f;
+    }
+    if (f->answer.cut)
+        f->fault = FAULT_CUT;
+    if (f->fault == FAULT_CUT || f->fault == FAULT_RESET_IN_BODY)
+        source(f)->len = (size_t)rng_below(&f->net->rng, (int64_t)source(f)->len);
+}
+
+// --- Step by step
+
+static void travel(struct flight *f)
+{
+    struct sim_net *n = f->net;
+    if (n->link == NET_REFUSED || f->fault == FAULT_LOST_REQUEST) {
+        if (f->req == NULL)
+            flight_free(f);
+        else
+            end_with(f, E_OFFLINE, n->link == NET_REFUSED ? "connect: Connection refused" : "recv: Connection reset by peer");
+        return;
+    }
+    if (!passes(f)) { // asked again and again, until the link or the caller's patience ends
+        step_in(f, RETRANSMIT_MS);
+        return;
+    }
+    arrive(f);
+    if (f->req == NULL) { // nobody is there any more to hear the answer
+        flight_free(f);
+        return;
+    }
+    f->phase = HEAD;
+    if (f->fault == FAULT_LOST_ANSWER)
+        end_with(f, E_OFFLINE, "recv: Connection reset by peer");
+    else if (f->fault != FAULT_SILENT)
+        step_in(f, latency(f));
+}
+
+static bool is_whole(const struct flight *f)
+{
+    return f->answer.stream == NULL || f->answer.stream->ended;
+}
+
+static void after_piece(struct flight *f)
+{
+    struct buf *b = source(f);
+    if (f->phase == END)
+        step_in(f, 0);
+    else if (b->len > 0)
+        step_in(f, rng_between(&f->net->rng, 0, 3));
+    else if (f->fault == FAULT_CUT)
+        end_with(f, E_CORRUPT, "the body ended before its end");
+    else if (f->fault == FAULT_RESET_IN_BODY)
+        end_with(f, E_OFFLINE, "recv: Connection reset by peer");
+    else if (is_whole(f)) {
+        f->phase = END;
+        step_in(f, rng_between(&f->net->rng, 0, 3));
+    }
+}
+
+static void deliver(struct flight *f)
+{
+    if (f->phase == END) {
+        call_done(f);
+        return;
+    }
+    if (!passes(f)) {
+        step_in(f, RETRANSMIT_MS);
+        return;
+    }
+    if (f->phase == HEAD)
+        call_head(f);
+    else if (source(f)->len > 0)
+        call_body(f);
+    if (f->dropped)
+        flight_free(f);
+    else
+        after_piece(f);
+}
+
+static void on_bell(struct loop_fd *fd, unsigned events UNUSED)
+{
+    struct sim_net *n = container_of(fd, struct sim_net, bell);
+    struct flight *f = n->ringing;
+    n->ringing = NULL;
+    deliver(f);
+}
+
+static void on_step(struct sim_event *ev)
+{
+    struct flight *f = container_of(ev, struct flight, step);
+    if (f->phase == REQUEST) {
+        travel(f);
+        return;
+    }
+    f->net->ringing = f;
+    loop_dispatch_fd(f->net->loop, &f->net->bell, LOOP_IN);
+}
+
+// --- Time limits
+
+static int64_t next_limit(const struct flight *f)
+{
+    const struct http_req *r = f->req;
+    int64_t at = r->total_timeout_ms > 0 ? f->began_ms + r->total_timeout_ms : INT64_MAX;
+    if (r->idle_timeout_ms > 0)
+        at = MIN(at, f->last_byte_ms + r->idle_timeout_ms);
+    if (f->no_connection && f->phase == REQUEST)
+        at = MIN(at, f->began_ms + CONNECT_MS);
+    return at;
+}
+
+static void on_limit(struct sim_event *ev)
+{
+    struct flight *f = container_of(ev, struct flight, limit);
+    if (next_limit(f) > f->net->sim->now_ms)
+        sim_at(f->net->sim, &f->limit, next_limit(f), on_limit);
+    else if (f->phase != END)
+        end_with(f, E_TIMEOUT, "no complete answer in time");
+}
+
+// --- The operations
+
+static enum fault draw_fault(struct sim_net *n)
+{
+    if (!rng_chance(&n->rng, n->fault_percent))
+        return FAULT_NONE;
+    n->faults++;
+    return (enum fault)rng_between(&n->rng, FAULT_LOST_REQUEST, FAULTS - 1);
+}
+
+static void check_request(struct sim_net *n, const struct http_req *r)
+{
+    bool has_body = strcmp(r->method, "GET") != 0;
+    if (r->on_done == NULL || r->url[0] != '/' || (r->content_type != NULL) != has_body)
+        sim_violation(n->sim, "a malformed request: %s %.100s", r->method, r->url);
+    if (r->total_timeout_ms <= 0 && r->idle_timeout_ms <= 0)
+        sim_violation(n->sim, "a request without any time limit: %s %.100s", r->method, r->url);
+}
+
+static int submit(struct transport *t, struct http_req *r, struct err *e)
+{
+    struct sim_net *n = self(t);
+    if (!sim_effect(n->sim))
+        return err_set(e, E_OFFLINE, "the agent is dead");
+    if (r->impl != NULL)
+        return err_set(e, E_BUSY, "the request is under way");
+    check_request(n, r);
+    struct flight *f = calloc(1, sizeof(*f));
+    if (f == NULL || (r->body_len > 0 && (f->body = malloc(r->body_len)) == NULL))
+        abort();
+    f->net = n;
+    f->req = r;
+    f->began_ms = f->last_byte_ms = n->sim->now_ms;
+    f->no_connection = n->link == NET_DROPS;
+    f->len = r->body_len;
+    if (r->body_len > 0)
+        memcpy(f->body, r->body, r->body_len);
+    snprintf(f->method, sizeof(f->method), "%s", r->method);
+    snprintf(f->url, sizeof(f->url), "%s", r->url);
+    snprintf(f->content_type, sizeof(f->content_type), "%s", r->content_type != NULL ? r->content_type : "");
+    f->fault = draw_fault(n);
+    list_add_tail(&n->flying, &f->link);
+    r->impl = f;
+    r->bytes_in = 0;
+    r->bytes_out = 200 + r->body_len;
+    r->head = (struct http_head){ 0 };
+    n->submitted++;
+    n->under_way++;
+    n->most_under_way = MAX(n->most_under_way, n->under_way);
+    step_in(f, latency(f));
+    if (next_limit(f) < INT64_MAX)
+        sim_at(n->sim, &f->limit, next_limit(f), on_limit);
+    return 0;
+}
+
+// Nobody waits for it any more. What had left may still arrive.
+static void let_go(struct flight *f)
+{
+    f->req->impl = NULL;
+    f->req = NULL;
+    f->net->under_way--;
+    sim_unset(&f->limit);
+    if (f->calling)
+        f->dropped = true;
+    else if (f->phase != REQUEST || rng_chance(&f->net->rng, 30))
+        flight_free(f);
+}
+
+static void cancel(struct transport *t UNUSED, struct http_req *r)
+{
+    if (r->impl != NULL)
+        let_go(r->impl);
+}
+
+static void condemn(struct transport *t)
+{
+    struct sim_net *n = self(t);
+    list_each_safe(it, next, &n->flying) {
+        struct flight *f = container_of(it, struct flight, link);
+        if (f->req != NULL && f->phase != END)
+            end_with(f, E_OFFLINE, "the connection was given up");
+    }
+}
+
+static void stats(struct transport *t, struct http_stats *out)
+{
+    *out = (struct http_stats){ .requests = self(t)->submitted, .failures = self(t)->faults };
+}
+
+static void free_transport(struct transport *t)
+{
+    sim_net_leave(self(t));
+}
+
+static const struct transport_ops sim_ops = { submit, cancel, condemn, stats, free_transport };
+
+// --- The agent comes and goes
+
+struct transport *sim_net_for(struct sim_net *n, struct loop *l)
+{
+    struct err e = ERR_INIT;
+    n->loop = l;
+    n->transport.ops = &sim_ops;
+    if (loop_fd_add(l, &n->bell, -1, LOOP_IN, on_bell, &e) < 0)
+        abort();
+    return &n->transport;
+}
+
+void sim_net_leave(struct sim_net *n)
+{
+    if (n->loop == NULL)
+        return;
+    list_each_safe(it, next, &n->flying) {
+        struct flight *f = container_of(it, struct flight, link);
+        if (f->req != NULL)
+            let_go(f);
+    }
+    loop_fd_del(n->loop, &n->bell);
+    n->loop = NULL;
+}
+
+// A link that breaks takes the connections with it; one that drops packets does not.
+void sim_net_link(struct sim_net *n, enum sim_link link)
+{
+    static const char *const words[] = { "fine", "refused", "drops packets" };
+    if (n->link == link)
+        return;
+    n->link = link;
+    sim_note(n->sim, "net", "link: %s", words[link]);
+    list_each_safe(it, next, &n->flying) {
+        struct flight *f = container_of(it, struct flight, link);
+        if (link == NET_REFUSED && f->req != NULL && f->phase != END)
+            end_with(f, E_OFFLINE, "recv: Connection reset by peer");
+    }
+}
+
+void sim_net_init(struct sim_net *n, struct sim *s, struct sim_server *v)
+{
+    *n = (struct sim_net){ .sim = s, .server = v, .rng = sim_stream(s, "net"), .latency_ms = 20 };
+    list_init(&n->flying);
+}
+
+void sim_net_fini(struct sim_net *n)
+{
+    list_each_safe(it, next, &n->flying)
+        flight_free(container_of(it, struct flight, link));
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// sim_net — the transport seam (wire/http.h) over a network that delays, cuts and lies, to the simulated server.
+//
+// A request travels, is answered by the server at its arrival, and the answer travels back in pieces cut anywhere. Faults: nobody
+// listens, packets vanish, the request or the answer is lost, the body is cut, the server is busy or fails. As in the real one nothing is
+// called from inside submit, callbacks come from the loop, on_done exactly once, never after a cancel.
+// A request of a dead or cancelled caller may still arrive: that is what makes replays dangerous.
+#ifndef SIM_NET_H
+#define SIM_NET_H
+
+#include "sim_server.h"
+#include "wire/http.h"
+
+enum sim_link {
+    NET_FINE,
+    NET_REFUSED, // nobody listens
+    NET_DROPS    // packets vanish
+};
+
+struct sim_net {
+    struct transport transport; // of the agent that lives now
+    struct sim *sim;
+    struct sim_server *server;
+    struct sim_rng rng;
+    struct loop *loop; // NULL = no agent
+    struct loop_fd bell;
+    struct list flying; // struct flight
+    struct flight *ringing;
+    enum sim_link link;
+    int fault_percent; // of requests that meet one
+    int64_t latency_ms;
+    uint64_t submitted, faults;
+    size_t under_way, most_under_way;
+};
+
+void sim_net_init(struct sim_net *n, struct sim *s, struct sim_server *v);
+void sim_net_fini(struct sim_net *n);
+struct transport *sim_net_for(struct sim_net *n, struct loop *l); // the next agent's; its `free` is sim_net_leave
+void sim_net_leave(struct sim_net *n);                            // that agent is gone; what it sent may still arrive
+void sim_net_link(struct sim_net *n, enum sim_link link);
+
+#endif

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's objects and their history, and what users do to them.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim_server.h"
+
+const struct sim_type sim_types[] = {
+    { "", "v1", "namespaces", "Namespace", false, true },
+    { "coordination.k8s.io", "v1", "leases", "Lease", true, false },
+    { "events.k8s.io", "v1", "events", "Event", true, false },
+    { "edge.limpet.dev", "v1alpha1", "edgeapps", "EdgeApp", true, true },
+    { "edge.limpet.dev", "v1alpha1", "edgeconfigs", "EdgeConfig", true, true },
+    { "edge.limpet.dev", "v1alpha1", "edgenodes", "EdgeNode", true, true },
+    { NULL, NULL, NULL, NULL, false, false },
+};
+
+// A resource version at which every server of ours began.
+enum { FIRST_RV = 1000, HISTORY_KEPT = 400 };
+
+const struct sim_type *sim_type_find(const char *group, const char *version, const char *plural)
+{
+    for (const struct sim_type *t = sim_types; t->plural != NULL; t++)
+        if (strcmp(t->group, group) == 0 && strcmp(t->version, version) == 0 && strcmp(t->plural, plural) == 0)
+            return t;
+    return NULL;
+}
+
+static const struct sim_type *type_of_plural(const char *plural)
+{
+    for (const struct sim_type *t = sim_types; t->plural != NULL; t++)
+        if (strcmp(t->plural, plural) == 0)
+            return t;
+    abort();
+}
+
+struct sim_object *sim_store_get(struct sim_server *v, const struct sim_type *t, const char *ns, const char *name)
+{
+    sim_each_object(o, v) if (o->type == t && strcmp(o->ns, ns) == 0 && strcmp(o->name, name) == 0) return o;
+    return NULL;
+}
+
+// --- As text
+
+// Most of a small object's bytes are these; the agent must drop them.
+static struct json *managed_fields(const struct sim_object *o)
+{
+    char when[RFC3339_MAX];
+    struct json *list = json_array(), *m = json_object(), *fields = json_object(), *spec = json_object();
+    json_set_str(m, "manager", "kubectl-client-side-apply");
+    json_set_str(m, "operation", "Update");
+    json_set_str(m, "apiVersion", o->type->version);
+    json_set_str(m, "time", rfc3339_sec(INT64_C(1893456000) * 1000000, when));
+    json_set(spec, "f:replicas", json_object());
+    json_set(fields, "f:spec", spec);
+    json_set(m, "fieldsV1", fields);
+    json_push(list, m);
+    return list;
+}
+
+static void print(struct sim_object *o)
+{
+    char text[24];
+    struct buf b = BUF_INIT(4 << 20);
+    struct err e = ERR_INIT;
+    struct json *meta = (struct json *)json_get(o->json, "metadata");
+    snprintf(text, sizeof(text), "%" PRId64, o->rv);
+    json_set_str(meta, "resourceVersion", text);
+    json_set_int(meta, "generation", o->generation);
+    if (json_print(o->json, &b, &e) < 0 || !json_ok())
+        abort();
+    free(o->text);
+    o->text = buf_steal(&b);
+}
+
+// --- History
+
+static void change_free(struct sim_change *c)
+{
+    list_del(&c->link);
+    free(c->text);
+    free(c);
+}
+
+static struct sim_change *change_of(struct list *l)
+{
+    return container_of(l, struct sim_change, link);
+}
+
+static void compact_to(struct sim_server *v, int64_t rv)
+{
+    v->compacted_rv = MAX(v->compacted_rv, rv);
+    while (!list_empty(&v->history) && change_of(v->history.next)->rv <= rv)
+        change_free(change_of(v->history.next));
+}
+
+static void forget_snapshots(struct sim_server *v)
+{
+    for (size_t i = 0; i < SIM_TOKENS; i++) {
+        for (size_t k = 0; k < v->tokens[i].n; k++)
+            free(v->tokens[i].texts[k]);
+        v->tokens[i] = (struct sim_snapshot){ 0 };
+    }
+}
+
+void sim_server_compact(struct sim_server *v)
+{
+    sim_note(v->sim, "server", "history is compacted at rv=%" PRId64, v->rv);
+    compact_to(v, v->rv);
+    forget_snapshots(v);
+}
+
+static void record(struct sim_server *v, const struct sim_object *o, const char *what)
+{
+    struct sim_change *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        abort();
+    *c = (struct sim_change){ .rv = o->rv, .what = what, .type = o->type, .text = strdup(o->text) };
+    snprintf(c->ns, sizeof(c->ns), "%s", o->ns);
+    list_add_tail(&v->history, &c->link);
+    sim_tell_streams(v, c);
+    if (v->rv - change_of(v->history.next)->rv > HISTORY_KEPT)
+        compact_to(v, v->rv - HISTORY_KEPT);
+}
+
+void sim_store_changed(struct sim_server *v, struct sim_object *o)
+{
+    o->rv = ++v->rv;
+    v->writes++;
+    print(o);
+    record(v, o, "MODIFIED");
+}
+
+// --- Objects
+
+static void fill_meta(struct sim_server *v, struct sim_object *o)
+{
+    char when[RFC3339_MAX], api[96];
+    struct json *meta = json_object();
+    snprintf(api, sizeof(api), "%s%s%s", o->type->group, o->type->group[0] != '\0' ? "/" : "", o->type->version);
+    json_set_str(o->json, "apiVersion", api);
+    json_set_str(o->json, "kind", o->type->kind);
+    json_set_str(meta, "name", o->name);
+    if (o->type->namespaced)
+        json_set_str(meta, "namespace", o->ns);
+    json_set_str(meta, "uid", o->uid);
+    json_set_str(meta, "creationTimestamp", rfc3339_sec(sim_true_us(v->sim), when));
+    json_set(meta, "managedFields", managed_fields(o));
+    json_set(o->json, "metadata", meta);
+}
+
+struct sim_object *sim_store_add(struct sim_server *v, const struct sim_type *t, const char *ns, const char *name, struct json *json)
+{
+    struct sim_object *o = calloc(1, sizeof(*o));
+    if (o == NULL || json == NULL)
+        abort();
+    *o = (struct sim_object){ .type = t, .generation = 1, .json = json, .rv = ++v->rv, .changed_ms = v->sim->now_ms };
+    snprintf(o->ns, sizeof(o->ns), "%s", ns);
+    snprintf(o->name, sizeof(o->name), "%s", name);
+    snprintf(o->uid, sizeof(o->uid), "%08x-%04x-4000-8000-%012x", (unsigned)rng_next(&v->rng), (unsigned)(v->rv & 0xffff), (unsigned)v->rv);
+    fill_meta(v, o);
+    v->writes++;
+    print(o);
+    list_add_tail(&v->objects, &o->link);
+    record(v, o, "ADDED");
+    return o;
+}
+
+static void object_free(struct sim_object *o)
+{
+    list_del(&o->link);
+    json_free(o->json);
+    json_free(o->applied);
+    free(o->text);
+    free(o);
+}
+
+static struct json *parse(const char *text)
+{
+    struct json *j = NULL;
+    struct err e = ERR_INIT;
+    if (json_parse(&j, text, strlen(text), &e) < 0) {
+        fprintf(stderr, "%s: %s\n", e.msg, text);
+        abort();
+    }
+    return j;
+}
+
+struct sim_object *sim_server_find(struct sim_server *v, const char *plural, const char *name)
+{
+    const struct sim_type *t = type_of_plural(plural);
+    return sim_store_get(v, t, t->namespaced ? SIM_NS : "", name);
+}
+
+struct sim_object *sim_server_create(struct sim_server *v, const char *plural, const char *name, const char *spec)
+{
+    const struct sim_type *t = type_of_plural(plural);
+    struct json *j = json_object();
+    json_set(j, "spec", parse(spec));
+    struct sim_object *o = sim_store_add(v, t, t->namespaced ? SIM_NS : "", name, j);
+    sim_note(v->sim, "user", "create %s/%s rv=%" PRId64, plural, name, o->rv);
+    return o;
+}
+
+void sim_server_set_spec(struct sim_server *v, struct sim_object *o, const char *spec)
+{
+    struct json *j = parse(spec);
+    if (json_equal(j, json_get(o->json, "spec"))) {
+        json_free(j);
+        return;
+    }
+    json_set(o->json, "spec", j);
+    o->generation++;
+    o->changed_ms = v->sim->now_ms;
+    sim_store_changed(v, o);
+    sim_note(v->sim, "user", "change %s/%s generation=%" PRId64 " rv=%" PRId64, o->type->plural, o->name, o->generation, o->rv);
+}
+
+void sim_server_delete(struct sim_server *v, struct sim_object *o)
+{
+    o->rv = ++v->rv;
+    print(o);
+    sim_note(v->sim, "user", "delete %s/%s rv=%" PRId64, o->type->plural, o->name, o->rv);
+    record(v, o, "DELETED");
+    object_free(o);
+}
+
+void sim_server_wipe_status(struct sim_server *v, struct sim_object *o)
+{
+    if (json_get(o->json, "status") == NULL)
+        return;
+    json_del(o->json, "status");
+    json_free(o->applied);
+    o->applied = NULL;
+    o->accepted_hash = 0;
+    sim_store_changed(v, o);
+    sim_note(v->sim, "user", "wipe the status of %s/%s rv=%" PRId64, o->type->plural, o->name, o->rv);
+}
+
+// --- The whole
+
+static void add_namespace(struct sim_server *v, const char *name)
+{
+    struct json *j = json_object(), *status = json_object();
+    json_set_str(status, "phase", "Active");
+    json_set(j, "status", status);
+    sim_store_add(v, type_of_plural("namespaces"), "", name, j);
+}
+
+void sim_server_init(struct sim_server *v, struct sim *s)
+{
+    *v = (struct sim_server){ .sim = s, .rng = sim_stream(s, "server"), .rv = FIRST_RV, .compacted_rv = FIRST_RV };
+    list_init(&v->objects);
+    list_init(&v->history);
+    list_init(&v->streams);
+    add_namespace(v, "kube-system");
+    add_namespace(v, SIM_NS);
+}
+
+void sim_server_fini(struct sim_server *v)
+{
+    while (!list_empty(&v->objects))
+        object_free(container_of(v->objects.next, struct sim_object, link));
+    while (!list_empty(&v->history))
+        change_free(change_of(v->history.next));
+    forget_snapshots(v);
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent promised, and what the server took.
+//
+// After each turn that committed, the outbox is read: an event in it is promised to the server from then on, whatever dies; a status in it
+// gets its place in the order of what may be reported.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/db.h"
+#include "data/key.h"
+#include "sim_world.h"
+
+enum { BATCH = 64, TIME_SLACK_US = 15 * 1000 * 1000, FOLDED_SLACK_MS = 60 * 1000 };
+
+// --- Reading the outbox
+
+static int on_event(void *ctx, const struct event_row *ev)
+{
+    struct world *w = ctx;
+    struct promise *p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        abort();
+    snprintf(p->name, sizeof(p->name), "%.*s", SIM_NAME_MAX - 1, ev->name);
+    p->at_us = sim_true_us(&w->sim);
+    p->boot = w->clock.boots;
+    p->trusted = clock_trusted(&w->clock.clock);
+    list_add_tail(&w->witness.promises, &p->link);
+    w->witness.last_seq = ev->seq;
+    return 0;
+}
+
+static void read_events(struct world *w)
+{
+    struct err e = ERR_INIT;
+    int64_t before;
+    do {
+        before = w->witness.last_seq;
+        if (outbox_events(w->agent->outbox, before, BATCH, false, on_event, w, &e) < 0)
+            sim_violation(&w->sim, "the outbox cannot be read: %s", e.msg);
+    } while (w->witness.last_seq != before && !w->sim.broken);
+}
+
+static uint64_t meaning(const char *text, size_t len)
+{
+    struct json *j AUTO_JSON = NULL;
+    return json_parse(&j, text, len, NULL) == 0 ? json_hash(j) : 0;
+}
+
+static struct version *last_version(struct world *w, const char *key)
+{
+    for (struct list *it = w->witness.versions.prev; it != &w->witness.versions; it = it->prev)
+        if (strcmp(container_of(it, struct version, link)->key, key) == 0)
+            return container_of(it, struct version, link);
+    return NULL;
+}
+
+static void read_status(struct world *w, const struct sim_object *o)
+{
+    char key[KEY_MAX];
+    struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
+    snprintf(key, sizeof(key), "%s/%s/%s", o->type->plural, o->ns, o->name);
+    struct version *last = last_version(w, key);
+    if (outbox_status_get(w->agent->outbox, key, &slot, NULL) < 0 || (last != NULL && last->seq == slot.seq))
+        return;
+    struct version *v = calloc(1, sizeof(*v));
+    if (v == NULL)
+        abort();
+    snprintf(v->key, sizeof(v->key), "%.199s", key);
+    snprintf(v->uid, sizeof(v->uid), "%s", slot.uid);
+    v->seq = slot.seq;
+    v->hash = meaning(buf_str(&slot.json), slot.json.len);
+    list_add_tail(&w->witness.versions, &v->link);
+}
+
+static bool is_ours(const struct sim_object *o)
+{
+    return strcmp(o->type->group, "edge.limpet.dev") == 0;
+}
+
+void witness_turn(struct world *w)
+{
+    struct db_stats s;
+    if (w->agent == NULL || db_dirty(w->agent->db))
+        return;
+    db_stats(w->agent->db, &s);
+    if (s.commits == w->witness.commits)
+        return;
+    w->witness.commits = s.commits;
+    read_events(w);
+    sim_each_object(o, &w->server) if (is_ours(o)) read_status(w, o);
+    check_bounds(w);
+}
+
+void witness_agent_gone(struct world *w)
+{
+    w->witness.commits = 0;
+}
+
+// --- What the server takes
+
+// The newest place in the order at which the agent meant to say this.
+static int64_t seq_of(struct world *w, const struct sim_object *o, uint64_t hash)
+{
+    int64_t seq = -1;
+    list_each(it, &w->witness.versions) {
+        const struct version *v = container_of(it, struct version, link);
+        if (v->hash == hash && strcmp(v->uid, o->uid) == 0)
+            seq = MAX(seq, v->seq);
+    }
+    return seq;
+}
+
+static void on_accepted(void *ctx, struct sim_object *o)
+{
+    struct world *w = ctx;
+    uint64_t hash = json_hash(o->applied);
+    int64_t seq = seq_of(w, o, hash), generation = 0;
+    (void)!json_i64(json_get(o->applied, "observedGeneration"), &generation);
+    if (seq < 0)
+        sim_violation(&w->sim, "a status of %s/%s that was never committed, or that speaks of another uid, was sent", o->type->plural,
+                      o->name);
+    if (seq < o->accepted_seq || generation < o->accepted_generation)
+        sim_violation(&w->sim, "an older status of %s/%s was taken after a newer one (generation %" PRId64 " after %" PRId64 ")",
+                      o->type->plural, o->name, generation, o->accepted_generation);
+    if (hash == o->accepted_hash)
+        sim_note(&w->sim, "server", "the same status of %s/%s again", o->type->plural, o->name);
+    o->accepted_seq = seq;
+    o->accepted_generation = generation;
+    o->accepted_hash = hash;
+}
+
+// --- Summing up
+
+static const char *text(const struct sim_object *o, const char *path)
+{
+    const char *s = json_str(json_path(o->json, path));
+    return s != NULL ? s : "";
+}
+
+static bool is_event(const struct sim_object *o)
+{
+    return strcmp(o->type->plural, "events") == 0;
+}
+
+static bool same_event(const struct sim_object *a, const struct sim_object *b)
+{
+    static const char *const paths[] = { "eventTime", "regarding.uid", "reason", "note" };
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        if (strcmp(text(a, paths[i]), text(b, paths[i])) != 0)
+            return false;
+    return true;
+}
+
+static void look_for_twins(struct world *w)
+{
+    sim_each_object(a, &w->server)
+    {
+        if (!is_event(a))
+            continue;
+        for (struct list *it = a->link.next; it != &w->server.objects; it = it->next) {
+            const struct sim_object *b = container_of(it, struct sim_object, link);
+            if (is_event(b) && same_event(a, b))
+                sim_violation(&w->sim, "one event is there twice: %s and %s (%s)", a->name, b->name, text(a, "reason"));
+        }
+    }
+}
+
+// The time of what happened must be right where the clock was trusted then, or later in the same boot.
+static void check_time(struct world *w, const struct promise *p, const struct sim_object *o)
+{
+    int64_t us = 0;
+    if (!rfc3339_parse(text(o, "eventTime"), &us))
+        return;
+    int64_t late = p->at_us - us;
+    if (p->trusted && (late < -TIME_SLACK_US || late > TIME_SLACK_US + (int64_t)FOLDED_SLACK_MS * 1000))
+        sim_violation(&w->sim, "event %s says %s, which is wrong by %" PRId64 " s", p->name, text(o, "eventTime"), late / 1000000);
+}
+
+static uint64_t missing(struct world *w, const struct promise **first)
+{
+    uint64_t n = 0;
+    list_each(it, &w->witness.promises) {
+        struct promise *p = container_of(it, struct promise, link);
+        struct sim_object *o = sim_server_find(&w->server, "events", p->name);
+        if (o != NULL && !p->kept)
+            check_time(w, p, o);
+        p->kept = p->kept || o != NULL;
+        if (p->kept)
+            continue;
+        *first = n == 0 ? p : *first;
+        n++;
+    }
+    return n;
+}
+
+void witness_sums_up(struct world *w)
+{
+    struct outbox_stats s;
+    struct err e = ERR_INIT;
+    const struct promise *first = NULL;
+    if (outbox_stats(w->agent->outbox, &s, &e) < 0) {
+        sim_violation(&w->sim, "the outbox cannot be read: %s", e.msg);
+        return;
+    }
+    uint64_t n = missing(w, &first);
+    if (n > (uint64_t)(s.events_lost + s.events_dropped))
+        sim_violation(&w->sim, "%" PRIu64 " events never arrived, %" PRId64 " are owned up to; the first is %s", n,
+                      s.events_lost + s.events_dropped, first->name);
+    look_for_twins(w);
+}
+
+void witness_init(struct world *w)
+{
+    list_init(&w->witness.promises);
+    list_init(&w->witness.versions);
+    w->server.accepted = on_accepted;
+    w->server.ctx = w;
+}
+
+void witness_fini(struct world *w)
+{
+    list_each_safe(it, next, &w->witness.promises)
+        free(container_of(it, struct promise, link));
+    list_each_safe(it, next, &w->witness.versions)
+        free(container_of(it, struct version, link));
+}

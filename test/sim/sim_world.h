@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// sim_world — one machine with its agent, one server, one network, and what happens to them.
+//
+// sim_machine.c lets the agent live and die; sim_story.c is the plot: chaos, peace, doubt; sim_check.c knows what must be true;
+// sim_witness.c writes down what the agent promised, and looks at each thing the server accepts.
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "flow/agent.h"
+#include "sim_disk.h"
+#include "sim_net.h"
+#include "sim_server.h"
+
+enum { APPS = 5, CONFIGS = 4, FILES_EACH = 2, PATHS = CONFIGS * FILES_EACH, LOG_LINES = 120, LOG_LINE_MAX = 300 };
+
+// The fake port as the machine's platform: what a dead agent wants does not happen, what a live one does is written down.
+struct sim_port {
+    struct sim *sim;
+    struct port *port;
+    struct port_ops ops; // the fake's own, with ours in front
+    const struct port_ops *fake;
+    struct fake_behaviour normal;
+    uint64_t starts, stops, logs_removed;
+    int64_t change_began_ms[CONFIGS]; // the last onChange of each config, -1 = none
+};
+
+// An event that the agent committed to its outbox.
+struct promise {
+    struct list link;
+    char name[SIM_NAME_MAX];
+    int64_t at_us; // true time
+    int boot;
+    bool trusted, kept;
+};
+
+// A status that the agent committed to its outbox.
+struct version {
+    struct list link;
+    char key[200], uid[OBJ_UID_MAX];
+    int64_t seq;
+    uint64_t hash;
+};
+
+struct witness {
+    struct list promises, versions;
+    int64_t last_seq;
+    uint64_t commits; // seen so far, of the agent that lives
+    uint64_t lost;    // events the outbox says it lost
+};
+
+// A place where configs write.
+struct managed_path {
+    char path[64];
+    bool settled;      // owned and right at the last peace, and nobody touched it since
+    bool before_known; // what lay there before it was owned
+    char before[32];   // "" = nothing
+    char policy[16];   // of its last owner
+};
+
+struct world {
+    struct sim sim;
+    struct sim_rng rng;
+    struct sim_clock clock;
+    struct sim_disk disk;
+    struct sim_server server;
+    struct sim_net net;
+    struct sim_port port;
+    struct witness witness;
+    // The agent, NULL = dead. The loop is the next one's then.
+    struct loop *loop;
+    struct config config;
+    struct agent *agent;
+    bool fatal_is_power_cut;
+    int64_t comes_back_ms; // of a dead one; INT64_MAX = when somebody starts it
+    int lives;
+    // What the seed made of it.
+    const char *mode;
+    int64_t max_events;
+    struct managed_path paths[PATHS];
+    int edits; // running number, so that each spec differs
+    char log[LOG_LINES][LOG_LINE_MAX];
+    uint64_t n_log;
+};
+
+// sim_port.c
+void sim_port_init(struct sim_port *p, struct sim *s, struct loop *l);
+void sim_port_agent_died(struct sim_port *p, struct loop *next);
+void sim_port_reboot(struct sim_port *p);
+int sim_port_index_of_config(const char *name); // "cfg-2" -> 2, -1 = none
+
+// sim_machine.c
+void world_init(struct world *w, uint64_t seed, bool verbose);
+void world_fini(struct world *w);
+void world_live(struct world *w, int64_t for_ms); // time passes; who is dead comes back when due
+void agent_start_now(struct world *w);
+void agent_kill(struct world *w, int64_t down_ms);    // kill -9
+void agent_restart(struct world *w, int64_t down_ms); // stopped in good order
+void machine_power_cut(struct world *w, int64_t down_ms);
+void world_shows_log(const struct world *w, size_t last);
+
+// sim_story.c
+void story_begin(struct world *w);
+void story_chaos(struct world *w, int acts);
+void story_peace(struct world *w); // everything works again; it must come right
+void story_doubt(struct world *w); // the server says nonsense; nothing may be lost by it
+void story_idle_hour(struct world *w);
+
+// sim_witness.c
+void witness_init(struct world *w);
+void witness_fini(struct world *w);
+void witness_turn(struct world *w); // after each turn of the loop
+void witness_agent_gone(struct world *w);
+void witness_sums_up(struct world *w); // at peace: is every promise kept?
+
+// sim_check.c
+const char *check_right(struct world *w, char why[256]); // NULL = the machine and the server's status are as the specs say
+void check_note_peace(struct world *w);                  // remembers what lies where
+uint64_t check_fingerprint(struct world *w);             // of running instances and managed files
+void check_bounds(struct world *w);
+
+#endif
