@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/options.h"
 #include "wire/http_curl.h"
 
 enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_EVERY_S = 5, KEEPALIVE_TRIES = 3, READ_CHUNK = 16 * 1024, BEARER_MAX = 32 * 1024 };
@@ -186,7 +187,7 @@ static CURLcode set_connection(struct xfer *x)
     CURLcode rc = CURLE_OK;
 
     SET(PROTOCOLS_STR, "http,https");
-    SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    SET(HTTP_VERSION, OPT_HTTP2 ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
     SET(PIPEWAIT, t->at.tls ? 1L : 0L); // plain HTTP is HTTP/1.1: nothing to wait for
     SET(PREREQFUNCTION, on_connected);
     SET(PREREQDATA, x);
