@@ -21,7 +21,8 @@ struct command {
 
 // `vars`: pairs of name and value, NULL-terminated, put into the environment beside PATH and expanded as $(NAME) in argv. All is copied.
 // The answer comes through engine_resume().
-int command_start(struct command **out, struct pass *p, const char *const *argv, const char *const *vars, int64_t timeout_ms, struct err *e) MUST_USE;
+int command_start(struct command **out, struct pass *p, const char *const *argv, const char *const *vars, int64_t timeout_ms,
+                  struct err *e) MUST_USE;
 // Ends and frees it; NULL is fine.
 void command_free(struct command *c);
 // pass_wait() for it.

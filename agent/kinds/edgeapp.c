@@ -106,7 +106,8 @@ static int grow_slots(struct app_run *st, int n, struct err *e)
 static void lost_event(void *ctx, int index)
 {
     struct pass *p = ctx;
-    pass_event(p, true, "Lost", "Observe", "instance %d is gone, and nobody saw how it ended; restartPolicy Never does not start it again", index);
+    pass_event(p, true, "Lost", "Observe", "instance %d is gone, and nobody saw how it ended; restartPolicy Never does not start it again",
+               index);
 }
 
 static void exit_event(struct pass *p, int index, const struct app_slot *s, bool told)
@@ -135,7 +136,8 @@ static bool absorb_exits(struct pass *p, const struct app_spec *spec, const stru
         news = true;
         exit_event(p, inst->index, s, told);
         if (app_slot_waits(s, spec, now_ms))
-            pass_event(p, true, "BackOff", "Restart", "instance %d is started again after %" PRId64 " s", inst->index, app_slot_delay(s) / 1000);
+            pass_event(p, true, "BackOff", "Restart", "instance %d is started again after %" PRId64 " s", inst->index,
+                       app_slot_delay(s) / 1000);
     }
     return news;
 }
@@ -183,8 +185,14 @@ static int start_instance(struct pass *p, const struct app_spec *spec, int index
     struct port *port = p->env->port;
     struct app_account who;
     char uid[INST_UID_MAX], log_name[APP_LOG_NAME_MAX];
-    struct inst_spec is = { .uid = uid, .owner = p->key, .revision = spec->revision, .index = index, .log_name = log_name,
-                            .log_max = spec->log_max, .log_files = spec->log_files, .grace_ms = MAX(spec->grace_ms, 1) };
+    struct inst_spec is = { .uid = uid,
+                            .owner = p->key,
+                            .revision = spec->revision,
+                            .index = index,
+                            .log_name = log_name,
+                            .log_max = spec->log_max,
+                            .log_files = spec->log_files,
+                            .grace_ms = MAX(spec->grace_ms, 1) };
     find_account(p, spec, &who);
     make_uid(p, index, uid);
     app_log_name(log_name, p->ns, p->name, index);
@@ -331,7 +339,8 @@ static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, st
     return 0;
 }
 
-static int make_plan(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, struct app_plan *plan, struct err *e)
+static int make_plan(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, struct app_plan *plan,
+                     struct err *e)
 {
     const struct app_run *st = p->state;
     plan->steps = arena_alloc(p->arena, (o->n + APP_REPLICAS_MAX) * sizeof(*plan->steps));

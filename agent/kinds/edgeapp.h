@@ -2,7 +2,7 @@
 // edgeapp — the kind EdgeApp: a program kept running on this machine, in a number of instances.
 //
 // A pass observes the port, takes over what ended, plans (edgeapp_plan.h), acts, starts the readiness probes that are due and writes
-// status. It waits for nothing: what it started is heard of through port->changed(), and the next start or probe is the pass's requeue time.
+// status. It waits for nothing: what it started is heard of through port->changed(), and the next start or probe is its requeue time.
 // An ended instance is forgotten by the port only after its exit is in the durable status.
 #ifndef KINDS_EDGEAPP_H
 #define KINDS_EDGEAPP_H

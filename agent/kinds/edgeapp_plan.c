@@ -52,8 +52,12 @@ int64_t app_slot_delay(const struct app_slot *s)
 
 static void take_exit(struct app_exit *x, const struct inst *i)
 {
-    *x = (struct app_exit){ .present = true, .known = i->exit.known, .code = i->exit.code, .signal = i->exit.signal,
-                            .start_errno = i->exit.start_errno, .at_us = i->ended.wall_us };
+    *x = (struct app_exit){ .present = true,
+                            .known = i->exit.known,
+                            .code = i->exit.code,
+                            .signal = i->exit.signal,
+                            .start_errno = i->exit.start_errno,
+                            .at_us = i->ended.wall_us };
     snprintf(x->reason, sizeof(x->reason), "%.*s", (int)sizeof(x->reason) - 1, i->exit.reason);
     if (x->start_errno != 0)
         snprintf(x->detail, sizeof(x->detail), "%.*s", (int)sizeof(x->detail) - 1, i->exit.detail);
@@ -161,7 +165,8 @@ void app_plan(const struct app_spec *spec, const struct inst *insts, size_t n_in
 
 const char *app_state_word(enum app_state s)
 {
-    static const char *const words[] = { "Pending", "Starting", "Running", "Degraded", "CrashLoopBackOff", "Stopping", "Stopped", "Succeeded", "Failed" };
+    static const char *const words[] = { "Pending",  "Starting", "Running",   "Degraded", "CrashLoopBackOff",
+                                         "Stopping", "Stopped",  "Succeeded", "Failed" };
     return words[s];
 }
 

@@ -17,30 +17,30 @@ struct app_exit {
     bool present, known;
     int code, signal, start_errno;
     char reason[24];
-    int64_t at_us;  // best estimate of the wall time
+    int64_t at_us;   // best estimate of the wall time
     char detail[96]; // of a failed start
 };
 
 struct app_try; // edgeapp_probe.c: a probe under way
 struct app_readiness {
-    uint64_t uid; // of the instance that it speaks of
+    uint64_t uid;            // of the instance that it speaks of
     int successes, failures; // in a row
-    bool ready, told; // told: the failing was reported
+    bool ready, told;        // told: the failing was reported
     int64_t next_ms;
     struct app_try *try;
 };
 
 struct app_slot {
-    uint64_t running; // instances by uid_hash(): seen running,
-    uint64_t counted; // its exit was counted,
-    uint64_t told;    // told to stop by us
+    uint64_t running;            // instances by uid_hash(): seen running,
+    uint64_t counted;            // its exit was counted,
+    uint64_t told;               // told to stop by us
     char revision[INST_REV_MAX]; // what the fields below belong to
-    bool ended;            // the last instance of this revision ended by itself and none was started since
-    unsigned crashes;      // in a row
-    int64_t not_before_ms; // monotonic: the next start
+    bool ended;                  // the last instance of this revision ended by itself and none was started since
+    unsigned crashes;            // in a row
+    int64_t not_before_ms;       // monotonic: the next start
     int64_t restarts;
-    struct app_exit exit;  // the last one, of whatever revision
-    bool reported;         // `exit` is in the durable status
+    struct app_exit exit; // the last one, of whatever revision
+    bool reported;        // `exit` is in the durable status
     struct app_readiness readiness;
 };
 
@@ -77,7 +77,17 @@ struct app_plan {
 void app_plan(const struct app_spec *spec, const struct inst *insts, size_t n_insts, const struct app_slot *slots, int64_t now_ms,
               struct app_plan *out);
 
-enum app_state { APP_PENDING, APP_STARTING, APP_RUNNING, APP_DEGRADED, APP_CRASH_LOOP, APP_STOPPING, APP_STOPPED, APP_SUCCEEDED, APP_FAILED };
+enum app_state {
+    APP_PENDING,
+    APP_STARTING,
+    APP_RUNNING,
+    APP_DEGRADED,
+    APP_CRASH_LOOP,
+    APP_STOPPING,
+    APP_STOPPED,
+    APP_SUCCEEDED,
+    APP_FAILED
+};
 const char *app_state_word(enum app_state s);
 
 struct app_summary {
@@ -85,7 +95,7 @@ struct app_summary {
     int replicas, updated, ready; // as in status
     int live, excess;             // processes that exist; those that should not
     int starting, waiting, finished, failed;
-    int worst;                    // index that explains why it is not ready: a failed start, else one that waits, else not ready; -1 = none
+    int worst; // index that explains why it is not ready: a failed start, else one that waits, else not ready; -1 = none
 };
 // Is the instance ready: runs, is of its slot, and its probe (if any) succeeds?
 bool app_is_ready(const struct app_spec *spec, const struct inst *i, const struct app_slot *s);

@@ -13,7 +13,7 @@ struct app_try {
     struct port *port;
     struct app_readiness *slot; // whose try this is; kept right by app_try_moved()
     int index;
-    int successes, failures;    // thresholds when it began
+    int successes, failures; // thresholds when it began
     // changed: ready became another; failing: the failures reached their threshold for the first time since it was ready or
     // began. `why` says how the last try failed. The try is gone afterwards.
     void (*answer)(void *ctx, int index, bool changed, bool failing, const char *why);

@@ -249,7 +249,9 @@ static void compute_revision(struct app_spec *s)
         add_text(&h, s->env[i].name);
         add_text(&h, s->env[i].value);
     }
-    const struct app_env texts[] = { { "user", s->user }, { "group", s->group }, { "workingDir", s->workdir[1] != '\0' ? s->workdir : NULL } };
+    const struct app_env texts[] = { { "user", s->user },
+                                     { "group", s->group },
+                                     { "workingDir", s->workdir[1] != '\0' ? s->workdir : NULL } };
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         if (texts[i].value != NULL) {
             add_text(&h, texts[i].name);
@@ -343,7 +345,8 @@ static const char *lookup_env(const void *ctx, const char *name, size_t n)
 }
 
 // Bytes that the text at `in`, which starts with '$', stands for; *used of the input are consumed.
-static const char *expand_one(const char *in, const char *(*lookup)(const void *, const char *, size_t), const void *ctx, size_t *used, size_t *n)
+static const char *expand_one(const char *in, const char *(*lookup)(const void *, const char *, size_t), const void *ctx, size_t *used,
+                              size_t *n)
 {
     const char *end = in[1] == '(' ? strchr(in, ')') : NULL;
     const char *value = end != NULL ? lookup(ctx, in + 2, (size_t)(end - in) - 2) : NULL;
@@ -427,8 +430,12 @@ int app_exec_env(const struct app_spec *s, int index, const struct app_account *
     struct environment all = { vars, own_variables(s, index, who, a, vars) };
     for (size_t i = 0; i < s->n_env; i++)
         vars[all.n++] = s->env[i];
-    *out = (struct exec_env){ .argv = argv_texts(s, &all, a), .env = env_texts(&all, a), .user = s->user, .group = s->group,
-                              .workdir = s->workdir, .n_rlimits = s->n_rlimits };
+    *out = (struct exec_env){ .argv = argv_texts(s, &all, a),
+                              .env = env_texts(&all, a),
+                              .user = s->user,
+                              .group = s->group,
+                              .workdir = s->workdir,
+                              .n_rlimits = s->n_rlimits };
     memcpy(out->rlimits, s->rlimits, sizeof(out->rlimits));
     if (out->argv == NULL || out->env == NULL)
         return err_set(e, E_TOOBIG, "spec.command, args and env: too large for the memory of a pass");

@@ -33,8 +33,8 @@ struct app_spec {
     size_t n_command, n_args;
     struct app_env *env; // in the order given
     size_t n_env;
-    const char *user, *group; // NULL = as the agent
-    const char *workdir;      // "/" by default
+    const char *user, *group;                // NULL = as the agent
+    const char *workdir;                     // "/" by default
     struct rlimit_spec rlimits[RLIMITS_MAX]; // by name
     size_t n_rlimits;
     int replicas;
@@ -59,7 +59,8 @@ bool app_account_find(struct app_account *out, const char *passwd, const char *u
 
 // What instance `index` is started with: PATH, HOME, USER and LIMPET_INSTANCE unless the spec sets them, then the spec's variables; $(NAME)
 // expanded in command and args. In arena `a`; texts of the spec are borrowed.
-int app_exec_env(const struct app_spec *s, int index, const struct app_account *who, struct arena *a, struct exec_env *out, struct err *e) MUST_USE;
+int app_exec_env(const struct app_spec *s, int index, const struct app_account *who, struct arena *a, struct exec_env *out,
+                 struct err *e) MUST_USE;
 
 // As Kubernetes expands command and args: $(NAME) is the value where lookup knows it, stays where it does not, $$ is a literal $.
 // NULL: over the arena's bound.

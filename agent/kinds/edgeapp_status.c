@@ -32,7 +32,8 @@ static const char *remedy(int errnum)
 void app_exit_text(const struct app_exit *x, char *out, size_t max)
 {
     if (x->start_errno != 0)
-        snprintf(out, max, "could not be started: %s; %s", x->detail[0] != '\0' ? x->detail : strerror(x->start_errno), remedy(x->start_errno));
+        snprintf(out, max, "could not be started: %s; %s", x->detail[0] != '\0' ? x->detail : strerror(x->start_errno),
+                 remedy(x->start_errno));
     else if (!x->known)
         snprintf(out, max, "ended, and nobody saw how");
     else if (x->signal != 0)
@@ -124,8 +125,8 @@ static void ready_because_of(struct status *s, const struct app_report *r)
     } else if (w != NULL && w->readiness.told && r->probe_why[0] != '\0') {
         status_cond(s, "Ready", COND_FALSE, "ProbeFailed", "instance %d: %s", sum->worst, r->probe_why);
     } else {
-        status_cond(s, "Ready", COND_FALSE, sum->state == APP_STOPPING ? "Stopping" : "Starting", "%d of %d instances are ready", sum->ready,
-                    r->spec->replicas);
+        status_cond(s, "Ready", COND_FALSE, sum->state == APP_STOPPING ? "Stopping" : "Starting", "%d of %d instances are ready",
+                    sum->ready, r->spec->replicas);
     }
 }
 

@@ -27,13 +27,13 @@ enum command_role { ROLE_VALIDATE, ROLE_ON_CHANGE };
 struct cfg_run {
     struct command *command; // under way, or ended and not looked at yet
     enum command_role role;
-    uint64_t command_spec;       // hash of the spec it was started for
+    uint64_t command_spec;        // hash of the spec it was started for
     uint64_t validated, rejected; // specs that were judged
-    uint64_t failed_change;      // the spec whose onChange failed last
-    int change_failures;         // in a row
-    int64_t change_at_ms;        // the next try
-    char *verdict;               // of the last command that failed
-    struct cfg_fight *fight;     // NULL = nothing was ever repaired
+    uint64_t failed_change;       // the spec whose onChange failed last
+    int change_failures;          // in a row
+    int64_t change_at_ms;         // the next try
+    char *verdict;                // of the last command that failed
+    struct cfg_fight *fight;      // NULL = nothing was ever repaired
     struct cfg_watches watches;
     int64_t repairs, applied_us; // as in status; applied 0 = never
     bool loaded;
@@ -49,10 +49,10 @@ struct work {
     struct cfg_spec spec;
     struct cfg_records records;
     struct cfg_item *items;
-    bool judged;       // this very pass heard a verdict of validate
-    bool owed;         // an onChange
-    bool held;         // drift stays for now: another writer keeps at it
-    int64_t look_ms;   // monotonic: come back then; INT64_MAX = no need
+    bool judged;                // this very pass heard a verdict of validate
+    bool owed;                  // an onChange
+    bool held;                  // drift stays for now: another writer keeps at it
+    int64_t look_ms;            // monotonic: come back then; INT64_MAX = no need
     const char *progress, *why; // reason and message of Progressing=True; NULL = nothing is under way
 };
 
@@ -337,7 +337,8 @@ static void count_repair(struct work *w, const struct cfg_item *i, const char *w
         run->fight = calloc(1, sizeof(*run->fight));
     if (run->fight == NULL || !fight_repaired(run->fight, i->want->path, w->now_ms))
         return;
-    pass_event(w->p, true, "DriftFight", "Repair", "another writer keeps changing %.600s; repairs come at longer intervals now", i->want->path);
+    pass_event(w->p, true, "DriftFight", "Repair", "another writer keeps changing %.600s; repairs come at longer intervals now",
+               i->want->path);
 }
 
 static void fight_condition(struct work *w)
@@ -346,8 +347,8 @@ static void fight_condition(struct work *w)
     if (f == NULL || f->level == 0)
         status_cond(w->p->status, "DriftFight", COND_FALSE, "Peace", "no other writer is at these files");
     else
-        status_cond(w->p->status, "DriftFight", COND_TRUE, "AnotherWriter", "%.600s is changed again and again; it is put right every %" PRId64 " s",
-                    f->path, fight_wait_ms(f) / 1000);
+        status_cond(w->p->status, "DriftFight", COND_TRUE, "AnotherWriter",
+                    "%.600s is changed again and again; it is put right every %" PRId64 " s", f->path, fight_wait_ms(f) / 1000);
 }
 
 // --- Intents: durable before the machine is touched

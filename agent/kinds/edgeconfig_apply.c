@@ -135,7 +135,8 @@ void cfg_item_differences(const struct cfg_item *i, char text[64], struct json *
 
 // --- Writing
 
-int cfg_item_backup(const struct kind_env *env, const char *key, struct cfg_item *i, struct cfg_record *r, enum cfg_deletion policy, struct err *e)
+int cfg_item_backup(const struct kind_env *env, const char *key, struct cfg_item *i, struct cfg_record *r, enum cfg_deletion policy,
+                    struct err *e)
 {
     struct buf content AUTO_BUF = BUF_INIT(CFG_BACKUP_MAX);
     struct cfg_actual now;

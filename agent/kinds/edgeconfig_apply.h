@@ -2,8 +2,8 @@
 // edgeconfig_apply — one managed file at a time: look, compare, save what lies there, write, give back.
 //
 // Every path goes through the disk guarded: no component may be a symlink, so a managed file cannot be redirected out of its tree.
-// Giving back (release) touches only what is ours: a file whose content is neither what we wrote nor what was there before belongs to whoever
-// wrote it; it is kept and the caller says so.
+// Giving back (release) touches only what is ours: a file whose content is neither what we wrote nor what was there before belongs to
+// whoever wrote it; it is kept and the caller says so.
 #ifndef KINDS_EDGECONFIG_APPLY_H
 #define KINDS_EDGECONFIG_APPLY_H
 
@@ -17,8 +17,8 @@ struct cfg_actual {
 
 struct cfg_item {
     const struct cfg_file *want;
-    struct cfg_version version;  // wanted
-    struct cfg_record *record;   // NULL = none yet
+    struct cfg_version version; // wanted
+    struct cfg_record *record;  // NULL = none yet
     struct cfg_actual actual;
     bool observed, differs;
 };
@@ -33,14 +33,16 @@ bool cfg_item_is_drift(const struct cfg_item *i);
 void cfg_item_differences(const struct cfg_item *i, char text[64], struct json *out);
 
 // Before the first write to a path: saves what lies there and fills *r with it. E_TOOBIG: too large to be saved and the policy is Restore.
-int cfg_item_backup(const struct kind_env *env, const char *key, struct cfg_item *i, struct cfg_record *r, enum cfg_deletion policy, struct err *e) MUST_USE;
+int cfg_item_backup(const struct kind_env *env, const char *key, struct cfg_item *i, struct cfg_record *r, enum cfg_deletion policy,
+                    struct err *e) MUST_USE;
 // The record speaks of what is wanted now; `applied` is for the caller.
 void cfg_record_aim(struct cfg_record *r, const struct cfg_version *v);
 int cfg_item_write(const struct kind_env *env, const struct cfg_item *i, struct err *e) MUST_USE;
 
 enum cfg_release { CFG_UNTOUCHED, CFG_RESTORED, CFG_REMOVED, CFG_FOREIGN, CFG_NO_BACKUP };
 // What a release would do, without doing it.
-int cfg_release_plan(const struct kind_env *env, const struct cfg_record *r, enum cfg_deletion policy, enum cfg_release *out, struct err *e) MUST_USE;
+int cfg_release_plan(const struct kind_env *env, const struct cfg_record *r, enum cfg_deletion policy, enum cfg_release *out,
+                     struct err *e) MUST_USE;
 // Does it. Running it twice does nothing the second time.
 int cfg_release_do(const struct kind_env *env, const char *key, const struct cfg_record *r, enum cfg_release what, struct err *e) MUST_USE;
 

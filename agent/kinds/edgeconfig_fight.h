@@ -19,9 +19,9 @@ struct cfg_repairs {
 struct cfg_fight {
     struct cfg_repairs paths[CFG_FILES_MAX];
     size_t n;
-    int level;        // 0 = peace
-    int64_t until_ms; // no repair before
-    int64_t last_ms;  // last repair
+    int level;                   // 0 = peace
+    int64_t until_ms;            // no repair before
+    int64_t last_ms;             // last repair
     char path[CFG_PATH_MAX + 1]; // that the fight is about
 };
 

@@ -181,7 +181,8 @@ static void compute_revision(struct cfg_spec *s, const struct field *spec)
     snprintf(s->revision, sizeof(s->revision), "1-%.12s", hex);
 }
 
-int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *node, const struct cfg_guard *g, struct arena *a, struct err *e)
+int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *node, const struct cfg_guard *g, struct arena *a,
+                    struct err *e)
 {
     struct decode d = { .arena = a, .err = e };
     struct field f = field_root(&d, spec, "spec");

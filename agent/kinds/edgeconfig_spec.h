@@ -38,12 +38,13 @@ struct cfg_spec {
 };
 
 struct cfg_guard {
-    const char *const *paths; // NULL-terminated: trees that may be written
+    const char *const *paths;          // NULL-terminated: trees that may be written
     const char *own[CFG_OWN_DIRS_MAX]; // trees that never may; NULL = unused
 };
 
 // E_INVAL names the field; E_TOOBIG: over the memory of a pass. Texts are borrowed from `spec`.
-int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *node, const struct cfg_guard *g, struct arena *a, struct err *e) MUST_USE;
+int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *node, const struct cfg_guard *g, struct arena *a,
+                    struct err *e) MUST_USE;
 const struct cfg_file *cfg_spec_file(const struct cfg_spec *s, const char *path); // NULL = not on the list
 
 #endif

@@ -38,8 +38,7 @@ static void on_event(struct fs_watch *fw, const char *name)
 
 static struct watched *dir_of(struct cfg_watches *ws, struct kind_env *env, struct object_state *os, const char *dir)
 {
-    list_each(it, &ws->dirs)
-    {
+    list_each(it, &ws->dirs) {
         struct watched *w = container_of(it, struct watched, link);
         if (strcmp(w->dir, dir) == 0)
             return w;
@@ -86,7 +85,8 @@ void cfg_watch(struct cfg_watches *ws, struct kind_env *env, struct object_state
             add_file(ws, env, os, s->files[i].path);
         snprintf(ws->revision, sizeof(ws->revision), "%s", s->revision);
     }
-    list_each(it, &ws->dirs) look(container_of(it, struct watched, link));
+    list_each(it, &ws->dirs)
+        look(container_of(it, struct watched, link));
 }
 
 void cfg_unwatch(struct cfg_watches *ws, const struct kind_env *env)
@@ -94,8 +94,7 @@ void cfg_unwatch(struct cfg_watches *ws, const struct kind_env *env)
     ws->revision[0] = '\0';
     if (ws->dirs.next == NULL)
         return;
-    list_each_safe(it, next, &ws->dirs)
-    {
+    list_each_safe(it, next, &ws->dirs) {
         struct watched *w = container_of(it, struct watched, link);
         env->disk->ops->unwatch(env->disk, &w->watch);
         list_del(it);

@@ -9,7 +9,7 @@
 #include "kinds/kind.h"
 
 struct cfg_watches {
-    struct list dirs; // zeroed = none yet
+    struct list dirs;            // zeroed = none yet
     char revision[INST_REV_MAX]; // of the spec whose paths are looked at
 };
 

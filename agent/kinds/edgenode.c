@@ -118,7 +118,8 @@ static void clock_condition(struct pass *p)
     if (clock_trusted(p->env->clock))
         status_cond(p->status, "ClockTrusted", COND_TRUE, "Trusted", "the clock is known to be right");
     else
-        status_cond(p->status, "ClockTrusted", COND_FALSE, "NotSynchronised", "the clock was neither synchronised nor confirmed in this boot");
+        status_cond(p->status, "ClockTrusted", COND_FALSE, "NotSynchronised",
+                    "the clock was neither synchronised nor confirmed in this boot");
 }
 
 static void disk_condition(struct pass *p)
@@ -163,8 +164,9 @@ static void store_condition(struct pass *p)
 {
     const struct db_salvage *s = db_salvaged(p->env->db);
     if (s->happened)
-        status_cond(p->status, "StoreSalvaged", COND_TRUE, "Salvaged", "the store was damaged: %" PRId64 " rows kept, %" PRId64 " lost; the damaged file is %.200s",
-                    s->rows_kept, s->rows_lost, s->aside);
+        status_cond(p->status, "StoreSalvaged", COND_TRUE, "Salvaged",
+                    "the store was damaged: %" PRId64 " rows kept, %" PRId64 " lost; the damaged file is %.200s", s->rows_kept,
+                    s->rows_lost, s->aside);
     else
         status_cond(p->status, "StoreSalvaged", COND_FALSE, "Intact", "the store was sound when it was opened");
 }
@@ -221,8 +223,8 @@ static int node_gone(struct pass *p, struct err *e)
 }
 
 static const char *const node_short_names[] = { "enode", NULL };
-static const char *const node_conditions[] = { "Accepted", "ClockTrusted", "DiskPressure", "OutboxBacklog", "IdentityLost", "StoreSalvaged",
-                                               "DuplicateNode", NULL };
+static const char *const node_conditions[] = { "Accepted",     "ClockTrusted",  "DiskPressure",  "OutboxBacklog",
+                                               "IdentityLost", "StoreSalvaged", "DuplicateNode", NULL };
 
 const struct kind kind_edgenode = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgenodes" },

@@ -25,6 +25,7 @@ struct node_facts {
 };
 
 // Keeps a fact and, when it changed, has the node's status looked at. env->facts NULL: does nothing.
-void node_facts_set(const struct kind_env *env, const char *type, enum cond value, const char *reason, const char *fmt, ...) PRINTF_LIKE(5, 6);
+void node_facts_set(const struct kind_env *env, const char *type, enum cond value, const char *reason, const char *fmt, ...)
+    PRINTF_LIKE(5, 6);
 
 #endif

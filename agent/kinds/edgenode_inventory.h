@@ -11,17 +11,17 @@ enum { FACT_MAX = 257, ADDRESS_MAX = 46, ADDRESSES_MAX = 16 };
 
 struct inventory {
     char machine_id[65], kernel[FACT_MAX], os_image[FACT_MAX], arch[65], hostname[FACT_MAX];
-    int cpus;           // 0 = unknown
-    int64_t memory_kib; // 0 = unknown
+    int cpus;                                   // 0 = unknown
+    int64_t memory_kib;                         // 0 = unknown
     char addresses[ADDRESSES_MAX][ADDRESS_MAX]; // the one with the default route first
     size_t n_addresses;
 };
 void inventory_read(struct inventory *out, struct disk *d);
 
 // The parsers, for tests. Each takes the text of one file.
-bool parse_os_release(const char *text, char out[FACT_MAX]);     // PRETTY_NAME, unquoted
-int parse_cpu_list(const char *text);                            // "0-3,5" -> 5; 0 = unreadable
-int64_t parse_meminfo(const char *text);                         // MemTotal in KiB; 0 = unreadable
+bool parse_os_release(const char *text, char out[FACT_MAX]); // PRETTY_NAME, unquoted
+int parse_cpu_list(const char *text);                        // "0-3,5" -> 5; 0 = unreadable
+int64_t parse_meminfo(const char *text);                     // MemTotal in KiB; 0 = unreadable
 // The interface with the default route, and the subnet of an interface: /proc/net/route.
 bool parse_default_route(const char *route, char ifname[16]);
 bool address_is_on(const char *route, const char *ifname, uint32_t address);

@@ -28,9 +28,9 @@ struct field {
 };
 
 struct text_rule {
-    size_t min, max;              // characters
+    size_t min, max;                // characters
     bool (*fits)(const char *text); // may be NULL
-    const char *what;             // "must be <what>"
+    const char *what;               // "must be <what>"
 };
 
 struct field field_root(struct decode *d, const struct json *j, const char *name);

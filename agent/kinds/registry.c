@@ -31,14 +31,14 @@ void registry_free(struct registry *r)
 {
     if (r == NULL)
         return;
-    list_each_safe(it, next, &r->kinds) free(entry_of(it));
+    list_each_safe(it, next, &r->kinds)
+        free(entry_of(it));
     free(r);
 }
 
 int registry_add(struct registry *r, const struct kind *k, struct err *e)
 {
-    list_each(it, &r->kinds)
-    {
+    list_each(it, &r->kinds) {
         const struct kind *other = entry_of(it)->kind;
         if (strcmp(other->type.plural, k->type.plural) == 0)
             return err_set(e, E_EXISTS, "kind %s: %s is taken by %s of group \"%s\"", k->name, k->type.plural, other->name,
@@ -55,8 +55,7 @@ int registry_add(struct registry *r, const struct kind *k, struct err *e)
 
 void registry_remove(struct registry *r, const struct kind *k)
 {
-    list_each_safe(it, next, &r->kinds)
-    {
+    list_each_safe(it, next, &r->kinds) {
         if (entry_of(it)->kind != k)
             continue;
         list_del(it);
@@ -68,8 +67,7 @@ void registry_remove(struct registry *r, const struct kind *k)
 const struct kind *registry_of_key(const struct registry *r, const char *key)
 {
     size_t n = strcspn(key, "/");
-    list_each(it, &r->kinds)
-    {
+    list_each(it, &r->kinds) {
         const struct kind *k = entry_of(it)->kind;
         if (strncmp(k->type.plural, key, n) == 0 && k->type.plural[n] == '\0')
             return k;
@@ -90,14 +88,15 @@ static bool is_called(const struct kind *k, const char *name)
 
 const struct kind *registry_find(const struct registry *r, const char *name)
 {
-    list_each(it, &r->kinds) if (is_called(entry_of(it)->kind, name)) return entry_of(it)->kind;
+    list_each(it, &r->kinds)
+        if (is_called(entry_of(it)->kind, name))
+            return entry_of(it)->kind;
     return NULL;
 }
 
 int registry_each(const struct registry *r, int (*fn)(void *ctx, const struct kind *k), void *ctx)
 {
-    list_each_safe(it, next, &r->kinds)
-    {
+    list_each_safe(it, next, &r->kinds) {
         int rc = fn(ctx, entry_of(it)->kind);
         if (rc != 0)
             return rc;

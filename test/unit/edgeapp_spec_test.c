@@ -66,34 +66,46 @@ static const struct verdict verdicts[] = {
     { "{\"command\":[\"x\"],\"terminationGracePeriodSeconds\":3601}", "spec.terminationGracePeriodSeconds: must be 0..3600", 0 },
 
     { "{\"command\":[\"x\"],\"readinessProbe\":{}}", "spec.readinessProbe: give exactly one", 0 },
-    { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"httpGet\":{\"port\":80}}}", "spec.readinessProbe: give exactly one", 0 },
+    { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"httpGet\":{\"port\":80}}}",
+      "spec.readinessProbe: give exactly one", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"exec\":{\"command\":[\"true\"]}}}", NULL, 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"exec\":{}}}", "spec.readinessProbe.exec.command: is required", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{}}}", "spec.readinessProbe.httpGet.port: is required", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":0}}}", "spec.readinessProbe.httpGet.port: must be 1..65535", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":65536}}}", "spec.readinessProbe.httpGet.port: must be 1..65535", 0 },
-    { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"path\":\"/x HTTP/1.0\\r\\n\"}}}", "httpGet.path: must be a path in printable", 0 },
+    { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"path\":\"/x HTTP/1.0\\r\\n\"}}}",
+      "httpGet.path: must be a path in printable", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"path\":\"x\"}}}", "httpGet.path: must be a path", 0 },
-    { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"scheme\":\"HTTPS\"}}}", "httpGet.scheme: must be one of HTTP", 0 },
-    { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"host\":\"example.org\"}}}", "httpGet.host: must be an IP address", 0 },
+    { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"scheme\":\"HTTPS\"}}}", "httpGet.scheme: must be one of HTTP",
+      0 },
+    { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"host\":\"example.org\"}}}",
+      "httpGet.host: must be an IP address", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"host\":\"fe80::1\"}}}", NULL, 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":80,\"host\":\"::1\"}}}", NULL, 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80,\"host\":\"10.0.0.1\"}}}", NULL, 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80,\"host\":\"10.0.0\"}}}", "tcpSocket.host: must be", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80,\"host\":\"10.0.0.1.2\"}}}", "tcpSocket.host: must be", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80,\"host\":\"localhost\"}}}", NULL, 0 },
-    { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"periodSeconds\":0}}", "spec.readinessProbe.periodSeconds: must be 1..3600", 0 },
-    { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"timeoutSeconds\":301}}", "timeoutSeconds: must be 1..300", 0 },
-    { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"failureThreshold\":0}}", "failureThreshold: must be 1..100", 0 },
+    { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"periodSeconds\":0}}",
+      "spec.readinessProbe.periodSeconds: must be 1..3600", 0 },
+    { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"timeoutSeconds\":301}}", "timeoutSeconds: must be 1..300",
+      0 },
+    { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"failureThreshold\":0}}", "failureThreshold: must be 1..100",
+      0 },
 
     { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"nofile\",\"soft\":1024,\"hard\":4096}]}", NULL, 0 },
     { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"core\",\"soft\":0,\"hard\":-1}]}", NULL, 0 },
-    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"NOFILE\",\"soft\":1,\"hard\":1}]}", "spec.rlimits[0].name: must be one of as, core", 0 },
+    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"NOFILE\",\"soft\":1,\"hard\":1}]}", "spec.rlimits[0].name: must be one of as, core",
+      0 },
     { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"nofile\",\"hard\":1}]}", "spec.rlimits[0].soft: is required", 0 },
-    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"nofile\",\"soft\":2,\"hard\":1}]}", "spec.rlimits[0]: soft must not be above hard", 0 },
-    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"nofile\",\"soft\":-1,\"hard\":1}]}", "spec.rlimits[0]: soft must not be above hard", 0 },
-    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"nofile\",\"soft\":-2,\"hard\":1}]}", "spec.rlimits[0].soft: must be at least -1, is -2", 0 },
-    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"cpu\",\"soft\":1,\"hard\":1},{\"name\":\"cpu\",\"soft\":1,\"hard\":1}]}", "spec.rlimits[1]: this name is there twice", 0 },
+    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"nofile\",\"soft\":2,\"hard\":1}]}", "spec.rlimits[0]: soft must not be above hard",
+      0 },
+    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"nofile\",\"soft\":-1,\"hard\":1}]}", "spec.rlimits[0]: soft must not be above hard",
+      0 },
+    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"nofile\",\"soft\":-2,\"hard\":1}]}",
+      "spec.rlimits[0].soft: must be at least -1, is -2", 0 },
+    { "{\"command\":[\"x\"],\"rlimits\":[{\"name\":\"cpu\",\"soft\":1,\"hard\":1},{\"name\":\"cpu\",\"soft\":1,\"hard\":1}]}",
+      "spec.rlimits[1]: this name is there twice", 0 },
 
     { "{\"command\":[\"x\"],\"logs\":{\"maxSize\":\"4Ki\"}}", NULL, 0 },
     { "{\"command\":[\"x\"],\"logs\":{\"maxSize\":\"1Gi\"}}", NULL, 0 },
@@ -172,26 +184,33 @@ static void test_revision(void)
         { "{" BASE ",\"logs\":{\"maxFiles\":3}}", true, "logs" },
         { "{" BASE ",\"nodeName\":\"edge-1\"}", true, "nodeName" },
         { "{" BASE ",\"runtime\":\"exec\",\"workingDir\":\"/\",\"args\":[],\"rlimits\":[]}", true, "defaults written down" },
-        { "{\"env\":[{\"value\":\"1\",\"name\":\"A\"},{\"name\":\"B\",\"value\":\"2\"}],\"command\":[\"/bin/app\",\"-v\"]}", true, "order of members" },
+        { "{\"env\":[{\"value\":\"1\",\"name\":\"A\"},{\"name\":\"B\",\"value\":\"2\"}],\"command\":[\"/bin/app\",\"-v\"]}", true,
+          "order of members" },
         { "{" BASE ",\"someFieldOfTheFuture\":1}", true, "an unknown field" },
-        { "{\"command\":[\"/bin/app\"],\"args\":[\"-v\"],\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"B\",\"value\":\"2\"}]}", true,
-          "a word moved from command to args: the same argv" },
-        { "{\"command\":[\"/bin/app\",\"-v\"],\"env\":[{\"name\":\"B\",\"value\":\"2\"},{\"name\":\"A\",\"value\":\"1\"}]}", false, "order of variables" },
+        { "{\"command\":[\"/bin/app\"],\"args\":[\"-v\"],\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"B\",\"value\":\"2\"}]}",
+          true, "a word moved from command to args: the same argv" },
+        { "{\"command\":[\"/bin/app\",\"-v\"],\"env\":[{\"name\":\"B\",\"value\":\"2\"},{\"name\":\"A\",\"value\":\"1\"}]}", false,
+          "order of variables" },
         { "{" BASE ",\"args\":[\"\"]}", false, "an empty argument" },
         { "{" BASE ",\"user\":\"root\"}", false, "user" },
         { "{" BASE ",\"group\":\"root\"}", false, "group" },
         { "{" BASE ",\"workingDir\":\"/srv\"}", false, "workingDir" },
         { "{" BASE ",\"rlimits\":[{\"name\":\"nofile\",\"soft\":1,\"hard\":1}]}", false, "a limit" },
-        { "{\"command\":[\"/bin/app-v\"],\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"B\",\"value\":\"2\"}]}", false, "words joined" },
-        { "{\"command\":[\"/bin/app\",\"-v\"],\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"B\",\"value\":\"\"}]}", false, "a value" },
+        { "{\"command\":[\"/bin/app-v\"],\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"B\",\"value\":\"2\"}]}", false,
+          "words joined" },
+        { "{\"command\":[\"/bin/app\",\"-v\"],\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"B\",\"value\":\"\"}]}", false,
+          "a value" },
     };
     struct app_spec base = decoded("{" BASE "}");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct app_spec s = decoded(cases[i].spec);
-        ok((strcmp(s.revision, base.revision) == 0) == cases[i].same, "revision: %s %s", cases[i].what, cases[i].same ? "does not count" : "counts");
+        ok((strcmp(s.revision, base.revision) == 0) == cases[i].same, "revision: %s %s", cases[i].what,
+           cases[i].same ? "does not count" : "counts");
     }
-    struct app_spec two = decoded("{" BASE ",\"rlimits\":[{\"name\":\"cpu\",\"soft\":1,\"hard\":1},{\"name\":\"core\",\"soft\":1,\"hard\":1}]}");
-    struct app_spec swapped = decoded("{" BASE ",\"rlimits\":[{\"name\":\"core\",\"soft\":1,\"hard\":1},{\"name\":\"cpu\",\"soft\":1,\"hard\":1}]}");
+    struct app_spec two =
+        decoded("{" BASE ",\"rlimits\":[{\"name\":\"cpu\",\"soft\":1,\"hard\":1},{\"name\":\"core\",\"soft\":1,\"hard\":1}]}");
+    struct app_spec swapped =
+        decoded("{" BASE ",\"rlimits\":[{\"name\":\"core\",\"soft\":1,\"hard\":1},{\"name\":\"cpu\",\"soft\":1,\"hard\":1}]}");
     is_str(two.revision, swapped.revision, "revision: the order of limits does not count");
 }
 
@@ -244,8 +263,9 @@ static void test_exec_env(void)
     static const struct app_account who = { "alice", "/home/alice" }, nobody = { "", "" };
     struct err e = ERR_INIT;
     struct exec_env x;
-    struct app_spec s = decoded("{\"command\":[\"app\",\"--n=$(LIMPET_INSTANCE)\"],\"args\":[\"$(A)\"],\"env\":[{\"name\":\"A\",\"value\":\"$(B)\"},"
-                                "{\"name\":\"HOME\",\"value\":\"/else\"}]}");
+    struct app_spec s =
+        decoded("{\"command\":[\"app\",\"--n=$(LIMPET_INSTANCE)\"],\"args\":[\"$(A)\"],\"env\":[{\"name\":\"A\",\"value\":\"$(B)\"},"
+                "{\"name\":\"HOME\",\"value\":\"/else\"}]}");
     is_int(app_exec_env(&s, 3, &who, &arena, &x, &e), 0, "builds");
     is_str(x.argv[1], "--n=3", "the instance's number is a variable");
     is_str(x.argv[2], "$(B)", "values are not expanded themselves");

@@ -126,7 +126,10 @@ static void test_field_28(void)
     static const struct {
         int errnum;
         const char *want;
-    } cases[] = { { ENOENT, "is it installed" }, { EACCES, "is it executable" }, { ENOEXEC, "is it built for this machine" }, { EAGAIN, "process table" } };
+    } cases[] = { { ENOENT, "is it installed" },
+                  { EACCES, "is it executable" },
+                  { ENOEXEC, "is it built for this machine" },
+                  { EAGAIN, "process table" } };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct rig r;
         struct fake_behaviour b = { .run_ms = -1, .start_errno = cases[i].errnum };
@@ -182,7 +185,8 @@ static void test_replace(void)
     rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2}");
     rig_run(&r, SETTLE_MS);
     int before = pid_of(&r, 0);
-    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2,\"restartPolicy\":\"OnFailure\",\"readinessProbe\":{\"tcpSocket\":{\"port\":1}}}");
+    rig_apply(&r, APP,
+              "{\"command\":[\"x\"],\"replicas\":2,\"restartPolicy\":\"OnFailure\",\"readinessProbe\":{\"tcpSocket\":{\"port\":1}}}");
     rig_run(&r, SETTLE_MS);
     is_int(pid_of(&r, 0), before, "a probe and a policy restart nothing");
     rig_apply(&r, APP, "{\"command\":[\"y\"],\"replicas\":3}");
@@ -290,8 +294,9 @@ static void test_exec_probe(void)
     struct fake_behaviour b = { .run_ms = -1, .run_code = 1, .run_delay_ms = 10 };
     rig_start(&r);
     port_fake_behave(r.port, NULL, &b);
-    rig_apply(&r, APP, "{\"command\":[\"x\"],\"user\":\"0\",\"readinessProbe\":{\"exec\":{\"command\":[\"test\",\"-e\",\"/x\"]},\"periodSeconds\":1,"
-                       "\"failureThreshold\":2}}");
+    rig_apply(&r, APP,
+              "{\"command\":[\"x\"],\"user\":\"0\",\"readinessProbe\":{\"exec\":{\"command\":[\"test\",\"-e\",\"/x\"]},\"periodSeconds\":1,"
+              "\"failureThreshold\":2}}");
     rig_run(&r, 3000);
     is_str(rig_condition(&r, APP, "Ready"), "False ProbeFailed", "exec probe: fails");
     has_str(rig_message(&r, APP, "Ready"), "exec: exit code 1", "with its exit code");

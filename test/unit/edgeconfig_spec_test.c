@@ -31,7 +31,8 @@ static const struct verdict verdicts[] = {
     { "{\"files\":[{\"path\":\"/etc/..f\",\"content\":\"\"}]}", NULL, 0 },
     { "{\"files\":[{\"path\":\"/etc/with space/\xc3\xbc\",\"content\":\"\"}]}", NULL, 0 },
 
-    { "{\"files\":[{\"path\":\"/usr/bin/f\",\"content\":\"\"}]}", "spec.files[0].path: /usr/bin/f is not below a directory that this node lets be written", 0 },
+    { "{\"files\":[{\"path\":\"/usr/bin/f\",\"content\":\"\"}]}",
+      "spec.files[0].path: /usr/bin/f is not below a directory that this node lets be written", 0 },
     { "{\"files\":[{\"path\":\"/etcetera/f\",\"content\":\"\"}]}", "is not below a directory", 0 },
     { "{\"files\":[{\"path\":\"/etc/limpet/limpet.ini\",\"content\":\"\"}]}", "lies in the agent's own directory /etc/limpet", 0 },
     { "{\"files\":[{\"path\":\"/etc/limpet\",\"content\":\"\"}]}", "lies in the agent's own directory", 0 },
@@ -39,9 +40,11 @@ static const struct verdict verdicts[] = {
 
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"@\"}]}", NULL, 1048576 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"@\"}]}", "spec.files[0].content: must have at most 1048576", 1048577 },
-    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"encoding\":\"gzip\"}]}", "spec.files[0].encoding: must be one of utf-8, base64", 0 },
+    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"encoding\":\"gzip\"}]}", "spec.files[0].encoding: must be one of utf-8, base64",
+      0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"not base64!\"}]}", NULL, 0 },
-    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"not base64!\",\"encoding\":\"base64\"}]}", "spec.files[0].content: must be base64", 0 },
+    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"not base64!\",\"encoding\":\"base64\"}]}", "spec.files[0].content: must be base64",
+      0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"AA=A\",\"encoding\":\"base64\"}]}", "spec.files[0].content: must be base64", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"AA===\",\"encoding\":\"base64\"}]}", "spec.files[0].content: must be base64", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"AAECA\",\"encoding\":\"base64\"}]}", "spec.files[0].content: must be base64", 0 },
@@ -56,21 +59,28 @@ static const struct verdict verdicts[] = {
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"mode\":\"64\"}]}", "spec.files[0].mode: must have at least 3", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"mode\":\"000644\"}]}", "spec.files[0].mode: must have at most 5", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"mode\":\"14755\"}]}", "spec.files[0].mode: must be permission bits", 0 },
-    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"mode\":\"0648\"}]}", "spec.files[0].mode: must be permission bits in octal, is \"0648\"", 0 },
+    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"mode\":\"0648\"}]}",
+      "spec.files[0].mode: must be permission bits in octal, is \"0648\"", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"mode\":644}]}", "spec.files[0].mode: must be a string", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"owner\":\"-root\"}]}", "spec.files[0].owner: must be", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\",\"group\":\"4294967295\"}]}", "spec.files[0].group: must be", 0 },
 
-    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"},{\"path\":\"/etc/f\",\"content\":\"\"}]}", "spec.files[1]: path /etc/f is there twice", 0 },
-    { "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"\"},{\"path\":\"/etc/a/b\",\"content\":\"\"}]}", "spec.files[1]: /etc/a and /etc/a/b", 0 },
-    { "{\"files\":[{\"path\":\"/etc/a/b\",\"content\":\"\"},{\"path\":\"/etc/a\",\"content\":\"\"}]}", "spec.files[1]: /etc/a/b and /etc/a", 0 },
+    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"},{\"path\":\"/etc/f\",\"content\":\"\"}]}",
+      "spec.files[1]: path /etc/f is there twice", 0 },
+    { "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"\"},{\"path\":\"/etc/a/b\",\"content\":\"\"}]}", "spec.files[1]: /etc/a and /etc/a/b",
+      0 },
+    { "{\"files\":[{\"path\":\"/etc/a/b\",\"content\":\"\"},{\"path\":\"/etc/a\",\"content\":\"\"}]}", "spec.files[1]: /etc/a/b and /etc/a",
+      0 },
     { "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"\"},{\"path\":\"/etc/ab\",\"content\":\"\"}]}", NULL, 0 },
 
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"validate\":{}}", "spec.validate.command: is required", 0 },
-    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"validate\":{\"command\":[\"\"]}}", "spec.validate.command[0]: names the program", 0 },
+    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"validate\":{\"command\":[\"\"]}}",
+      "spec.validate.command[0]: names the program", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"validate\":{\"command\":[\"x\"],\"timeoutSeconds\":300}}", NULL, 0 },
-    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"onChange\":{\"command\":[\"x\"],\"timeoutSeconds\":0}}", "spec.onChange.timeoutSeconds: must be 1..300", 0 },
-    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"deletionPolicy\":\"Orphan\"}", "spec.deletionPolicy: must be one of Restore, Delete, Keep", 0 },
+    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"onChange\":{\"command\":[\"x\"],\"timeoutSeconds\":0}}",
+      "spec.onChange.timeoutSeconds: must be 1..300", 0 },
+    { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"deletionPolicy\":\"Orphan\"}",
+      "spec.deletionPolicy: must be one of Restore, Delete, Keep", 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"nodeName\":\"edge-2\"}", "spec.nodeName: is \"edge-2\"", 0 },
 };
 
@@ -129,7 +139,8 @@ static void test_revision(void)
         { "{\"files\":[" G "," F "]}", true, "the order of files" },
         { "{\"files\":[" F "," G "],\"onChange\":{\"command\":[\"x\"]}}", true, "onChange" },
         { "{\"files\":[" F "," G "],\"deletionPolicy\":\"Keep\"}", true, "deletionPolicy" },
-        { "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"MQ==\",\"encoding\":\"base64\",\"mode\":\"644\"}," G "]}", true, "another way to write the same" },
+        { "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"MQ==\",\"encoding\":\"base64\",\"mode\":\"644\"}," G "]}", true,
+          "another way to write the same" },
         { "{\"files\":[" F "]}", false, "a file less" },
         { "{\"files\":[" F ",{\"path\":\"/etc/b\",\"content\":\"3\"}]}", false, "content" },
         { "{\"files\":[" F ",{\"path\":\"/etc/b\",\"content\":\"2\",\"mode\":\"600\"}]}", false, "mode" },
@@ -139,7 +150,8 @@ static void test_revision(void)
     is_str(base.revision, "1-25776c85e9f7", "golden: must not change by accident");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct cfg_spec s = decoded(cases[i].spec);
-        ok((strcmp(s.revision, base.revision) == 0) == cases[i].same, "revision: %s %s", cases[i].what, cases[i].same ? "does not count" : "counts");
+        ok((strcmp(s.revision, base.revision) == 0) == cases[i].same, "revision: %s %s", cases[i].what,
+           cases[i].same ? "does not count" : "counts");
     }
 }
 

@@ -17,7 +17,7 @@ static int commands;           // started
 static char command_text[512]; // the last one, words joined by blanks
 static char fail_path[64];     // writes to it fail ...
 static int fail_errno;
-static int writes;             // to fail_path when fail_errno is 0
+static int writes; // to fail_path when fail_errno is 0
 static struct port_ops port_hands;
 static struct disk_ops disk_hands;
 static const struct port_ops *port_real;
@@ -34,8 +34,8 @@ static int counting_run(struct port *p, struct port_run *run, struct err *e)
     return port_real->run(p, run, e);
 }
 
-static int failing_write(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags,
-                         struct err *e)
+static int failing_write(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid,
+                         unsigned flags, struct err *e)
 {
     bool meant = strcmp(path, fail_path) == 0;
     if (meant && fail_errno != 0)
@@ -94,7 +94,9 @@ static void test_write(void)
 {
     struct rig r;
     start(&r);
-    rig_apply(&r, CFG, "{\"files\":[" FILE_A("one\\n") ",{\"path\":\"/etc/deep/er/b\",\"content\":\"AAE=\",\"encoding\":\"base64\",\"mode\":\"0600\"}]}");
+    rig_apply(
+        &r, CFG,
+        "{\"files\":[" FILE_A("one\\n") ",{\"path\":\"/etc/deep/er/b\",\"content\":\"AAE=\",\"encoding\":\"base64\",\"mode\":\"0600\"}]}");
     rig_run(&r, SETTLE_MS);
     is_str(rig_read(&r, "/etc/a"), "one\n", "write: content");
     is_int(rig_mode(&r, "/etc/a"), 0644, "the default mode");
@@ -474,11 +476,15 @@ static void check_release(const struct release_case *c, bool whole_object)
     struct rig r;
     char spec[256], name[160];
     snprintf(name, sizeof(name), "%s, %s before, then %s, %s", c->policy, c->before != NULL ? c->before : "absent",
-             c->foreign == NULL ? "untouched" : c->foreign[0] != '\0' ? c->foreign : "removed", whole_object ? "object deleted" : "file taken off the list");
+             c->foreign == NULL      ? "untouched"
+             : c->foreign[0] != '\0' ? c->foreign
+                                     : "removed",
+             whole_object ? "object deleted" : "file taken off the list");
     start(&r);
     if (c->before != NULL)
         rig_write(&r, "/etc/a", c->before, 0604);
-    snprintf(spec, sizeof(spec), "{\"files\":[" FILE_A("new") ",{\"path\":\"/etc/stays\",\"content\":\"\"}],\"deletionPolicy\":\"%s\"}", c->policy);
+    snprintf(spec, sizeof(spec), "{\"files\":[" FILE_A("new") ",{\"path\":\"/etc/stays\",\"content\":\"\"}],\"deletionPolicy\":\"%s\"}",
+             c->policy);
     rig_apply(&r, CFG, spec);
     rig_run(&r, SETTLE_MS);
     is_str(rig_read(&r, "/etc/a"), "new", "%s: applied", name);

@@ -146,8 +146,17 @@ static void rig_open(struct rig *r)
     rig_must(registry_add(r->registry, &kind_edgeapp, &e), &e, "EdgeApp");
     rig_must(registry_add(r->registry, &kind_edgeconfig, &e), &e, "EdgeConfig");
     rig_must(registry_add(r->registry, &kind_edgenode, &e), &e, "EdgeNode");
-    r->env = (struct kind_env){ .loop = r->loop, .clock = &r->fc.clock, .disk = r->disk, .port = r->port, .db = r->db, .cache = r->cache,
-                                .outbox = r->outbox, .config = &r->config, .facts = &r->facts, .node = "edge-1", .ns = RIG_NS };
+    r->env = (struct kind_env){ .loop = r->loop,
+                                .clock = &r->fc.clock,
+                                .disk = r->disk,
+                                .port = r->port,
+                                .db = r->db,
+                                .cache = r->cache,
+                                .outbox = r->outbox,
+                                .config = &r->config,
+                                .facts = &r->facts,
+                                .node = "edge-1",
+                                .ns = RIG_NS };
     rig_must(engine_new(&r->engine, &r->env, r->registry, &ec, &e), &e, "engine");
     loop_hook_add(r->loop, &r->commit_in, rig_commit_in);
     loop_hook_add(r->loop, &r->work, rig_work);
@@ -193,7 +202,9 @@ static void rig_start(struct rig *r)
     struct err e = ERR_INIT;
     const char *tmp = getenv("TMPDIR");
     *r = (struct rig){ .backend = { rig_fd_set, rig_fd_del, rig_wait, rig_free_backend } };
-    r->config = (struct config){ .state_dir = (char *)"/var/lib/limpet", .run_dir = (char *)"/run/limpet", .log_dir = (char *)"/var/log/limpet",
+    r->config = (struct config){ .state_dir = (char *)"/var/lib/limpet",
+                                 .run_dir = (char *)"/run/limpet",
+                                 .log_dir = (char *)"/var/log/limpet",
                                  .config_file = (char *)"/etc/limpet/limpet.ini" };
     memcpy(r->config.guard_paths, trees, sizeof(trees));
     snprintf(r->root, sizeof(r->root), "%.40s/kind.XXXXXX", tmp != NULL ? tmp : "/tmp");
@@ -279,8 +290,9 @@ static void rig_apply(struct rig *r, const char *plural, const char *name, const
     struct object_view v;
     struct buf json = BUF_INIT(OBJ_MAX);
     r->generation++;
-    rig_must(buf_addf(&json, &e, "{\"apiVersion\":\"edge.limpet.dev/v1alpha1\",\"kind\":\"K\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"" RIG_NS
-                                 "\",\"uid\":\"uid-%s-%s\",\"resourceVersion\":\"%lld\",\"generation\":%lld},\"spec\":%s}",
+    rig_must(buf_addf(&json, &e,
+                      "{\"apiVersion\":\"edge.limpet.dev/v1alpha1\",\"kind\":\"K\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"" RIG_NS
+                      "\",\"uid\":\"uid-%s-%s\",\"resourceVersion\":\"%lld\",\"generation\":%lld},\"spec\":%s}",
                       name, plural, name, (long long)r->generation, (long long)r->generation, spec),
              &e, "object");
     rig_must(object_scan(&v, json.data, json.len, &e), &e, "scan");

@@ -11,8 +11,8 @@
 #include "tap.h"
 
 struct verdict {
-    const char *spec;   // JSON
-    const char *want;   // part of the error, NULL = accepted
+    const char *spec; // JSON
+    const char *want; // part of the error, NULL = accepted
     size_t repeat;
 };
 
