@@ -3,16 +3,20 @@
 //
 // A key is "<plural>/<namespace>/<name>" for namespaced objects ("edgeapps/edge-a/web"), "<plural>//<name>" for cluster-wide ones. A
 // source is a short stable string that sync gives ("edge.limpet.dev/v1alpha1/edgeapps@edge-a"): rows remember the source that brought them.
-// Each row has a CRC; a row that fails it is reported as E_CORRUPT and treated by callers as "unknown", never as "absent".
+// Each row has a CRC; a row that fails it is reported as E_CORRUPT and treated by callers as "unknown", never as "absent"; the next put
+// makes it whole.
+// A resourceVersion that moved without the spec (somebody's status write) is kept in memory and written along with the next real
+// transaction; at most RV_NOTES_MAX wait, the next one writes them all.
 #ifndef DATA_CACHE_H
 #define DATA_CACHE_H
 
 #include "data/db.h"
 #include "data/object.h"
 
-enum { KEY_MAX = 400, SOURCE_MAX = 400 };
+enum { KEY_MAX = 400, SOURCE_MAX = 400, RV_NOTES_MAX = 256 };
 
 struct cache;
+// At most one to a db. Close it before the db, unless that was abandoned.
 int cache_open(struct cache **out, struct db *db, struct err *e) MUST_USE;
 void cache_close(struct cache *c);
 
@@ -26,29 +30,35 @@ void cached_fini(struct cached *c);
 #define AUTO_CACHED CLEANUP(cached_fini)
 
 enum cache_change { CACHE_SAME, CACHE_RV_ONLY, CACHE_CHANGED, CACHE_NEW, CACHE_REPLACED }; // REPLACED: same name, another uid
-// Stores an object. CACHE_RV_ONLY (only status or managedFields differed) updates the resourceVersion lazily. < 0 on error.
+// Stores an object. CACHE_SAME writes nothing; CACHE_RV_ONLY (only status, managedFields and the resourceVersion differed) notes the new
+// resourceVersion. Marks the key when its source is being marked. < 0 on error: E_TOOBIG, E_INVAL (key or source over its bound), the store's.
 int cache_put(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len, struct err *e) MUST_USE;
 int cache_get(struct cache *c, const char *key, struct cached *out, struct err *e) MUST_USE; // E_NOTFOUND, E_CORRUPT
 int cache_delete(struct cache *c, const char *key, struct err *e) MUST_USE; // absent is success
 // The newest resourceVersion known for key (from memory when lazy); E_NOTFOUND.
 int cache_rv(struct cache *c, const char *key, char rv[OBJ_RV_MAX], char uid[OBJ_UID_MAX], struct err *e) MUST_USE;
-// After our own status write was answered: the new resourceVersion, lazily.
+// After our own status write was answered: the new resourceVersion, lazily. Nothing when it is not newer, or of another uid.
 void cache_note_rv(struct cache *c, const char *key, const char *uid, const char *rv);
 
-// Mark and sweep for a complete list. begin forgets earlier marks; put/mark marks; sweep calls fn for each unmarked key of the source.
+// Mark and sweep for a complete list. begin forgets earlier marks of this source (others may be under way at the same time); put and mark
+// mark; cache_unmarked calls fn for each key of the source without a mark, in order, and ends the marking when it went through. fn may
+// write. Marks are 8 bytes a key, in memory. E_INVAL: no marking of this source is under way, so absence proves nothing.
 int cache_mark_begin(struct cache *c, const char *source, struct err *e) MUST_USE;
 int cache_mark(struct cache *c, const char *key, struct err *e) MUST_USE;
 int cache_unmarked(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e) MUST_USE;
 
-int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const struct cached *row), void *ctx, struct err *e) MUST_USE; // json filled; fn must not write
+// In the order of their keys; fn may write, and != 0 stops and is returned. A damaged row is left out and counted, its key is not.
+int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const struct cached *row), void *ctx, struct err *e) MUST_USE; // json filled
 int cache_each_key(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e) MUST_USE; // source NULL = all
 int cache_count(struct cache *c, const char *source, int64_t *n, struct err *e) MUST_USE;
 
-// Intent: what must not be repeated or forgotten ("owed onChange", "backup taken"). Small JSON or text, by (key, name).
+// Intent: what must not be repeated or forgotten ("owed onChange", "backup taken"). Small JSON or text, by (key, name). Putting what is
+// there already writes nothing. A damaged row is E_CORRUPT when asked for, and left out (and counted) by each.
+enum { INTENT_NAME_MAX = 256 };
 int intent_put(struct db *db, const char *key, const char *name, const char *data, struct err *e) MUST_USE;
 int intent_get(struct db *db, const char *key, const char *name, struct buf *data, struct err *e) MUST_USE; // E_NOTFOUND
 int intent_delete(struct db *db, const char *key, const char *name, struct err *e) MUST_USE;                // absent is success
 int intent_delete_all(struct db *db, const char *key, struct err *e) MUST_USE;
-int intent_each(struct db *db, const char *key, int (*fn)(void *ctx, const char *key, const char *name, const char *data), void *ctx, struct err *e) MUST_USE; // key NULL = all
+int intent_each(struct db *db, const char *key, int (*fn)(void *ctx, const char *key, const char *name, const char *data), void *ctx, struct err *e) MUST_USE; // key NULL = all; in order; fn may write
 
 #endif

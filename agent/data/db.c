@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "data/db_priv.h"
 
-enum { BYTES_DEFAULT = 64 * 1024 * 1024, PATH_BOUND = 240 };
+enum { BYTES_DEFAULT = 64 * 1024 * 1024, PATH_BOUND = 240, HEAL_AGAIN_MS = 30 * 1000 };
 
 // --- Opening
 
@@ -182,9 +182,14 @@ void db_abandon(struct db *db)
 
 // --- The transaction
 
+static bool needs_healing(const struct db *db)
+{
+    return (db->damaged || db->sq == NULL) && clock_mono(db->clock) >= db->next_heal_ms;
+}
+
 bool db_dirty(const struct db *db)
 {
-    return db->open;
+    return db->open || needs_healing(db);
 }
 
 void db_rollback(struct db *db)
@@ -263,6 +268,7 @@ static int heal(struct db *db, struct err *e)
         db_end_failed(db, E_CORRUPT);
     detach(db, true);
     int r = salvage_and_attach(db, &(struct err){ .msg = "found while running" }, e);
+    db->next_heal_ms = r != 0 ? clock_mono(db->clock) + HEAL_AGAIN_MS : 0;
     if (r != 0)
         return r;
     db_tell_hooks(db, E_CORRUPT);
@@ -272,7 +278,7 @@ static int heal(struct db *db, struct err *e)
 
 int db_commit(struct db *db, struct err *e)
 {
-    if (db->damaged || db->sq == NULL)
+    if (needs_healing(db))
         return heal(db, e);
     if (!db->open)
         return 0;

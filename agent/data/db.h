@@ -64,7 +64,7 @@ int64_t db_changes(struct db *db); // rows changed by the last db_run
 // Nothing open: returns at once. On error everything since the last commit is gone. No statement may be in use.
 int db_commit(struct db *db, struct err *e) MUST_USE;
 void db_rollback(struct db *db);
-bool db_dirty(const struct db *db);                   // a transaction is open
+bool db_dirty(const struct db *db);                   // db_commit() has something to do: a transaction, or damage to repair
 // Called at the end of each transaction: cls 0 = committed, else the class of the error (E_CANCELED: db_rollback). Must not write. The
 // node is the caller's.
 struct db_hook {
@@ -93,8 +93,8 @@ int db_meta_set(struct db *db, const char *name, const char *value, struct err *
 
 // CRC-32C (Castagnoli). crc = 0 to begin, the last result to go on.
 uint32_t crc32c_bytes(uint32_t crc, const void *p, size_t n);
-// Each table's last column is `crc`, over the table's name and all its other columns in order: in SQL row_crc('table', columns...), to be
-// written with each change and compared with each read. For a row where it differs: counts it and returns E_CORRUPT.
+// Each table's last column is `crc`, over the table's name and its other columns in order, the rowid only where it means something: in SQL
+// row_crc('table', columns...), to be written with each change and compared with each read. For a row where it differs: counts it and returns E_CORRUPT.
 int db_bad_row(struct db *db, const char *table, const char *key, struct err *e);
 
 struct db_stats {

@@ -33,19 +33,19 @@ static int dump_value(struct buf *out, sqlite3_stmt *st, int col, struct err *e)
     }
 }
 
-static bool crc_ok(sqlite3_stmt *st, const char *table, int columns)
+static bool crc_ok(sqlite3_stmt *st, const struct db_table *t)
 {
-    uint32_t crc = db_crc_bytes(0, true, table, strlen(table));
-    for (int i = 1; i < columns - 1; i++)
+    uint32_t crc = db_crc_bytes(0, true, t->name, strlen(t->name));
+    for (int i = !t->rowid; i < t->columns - 1; i++)
         crc = db_crc_value(crc, sqlite3_column_value(st, i));
-    return sqlite3_column_int64(st, columns - 1) == (int32_t)crc;
+    return sqlite3_column_int64(st, t->columns - 1) == (int32_t)crc;
 }
 
-static int dump_row(struct buf *out, sqlite3_stmt *st, const char *table, int columns, struct err *e)
+static int dump_row(struct buf *out, sqlite3_stmt *st, const struct db_table *t, struct err *e)
 {
     buf_reset(out);
-    int r = buf_addf(out, e, "{\"table\":\"%s\",\"crc_ok\":%s,\"row\":{", table, crc_ok(st, table, columns) ? "true" : "false");
-    for (int i = 0; i < columns - 1 && r == 0; i++) {
+    int r = buf_addf(out, e, "{\"table\":\"%s\",\"crc_ok\":%s,\"row\":{", t->name, crc_ok(st, t) ? "true" : "false");
+    for (int i = 0; i < t->columns - 1 && r == 0; i++) {
         r = buf_addf(out, e, "%s\"%s\":", i > 0 ? "," : "", sqlite3_column_name(st, i));
         if (r == 0)
             r = dump_value(out, st, i, e);
@@ -53,14 +53,14 @@ static int dump_row(struct buf *out, sqlite3_stmt *st, const char *table, int co
     return r == 0 ? buf_adds(out, "}}", e) : r;
 }
 
-static int dump_table(struct db *db, const char *table, struct buf *out, int (*line)(void *, const char *, size_t), void *ctx, struct err *e)
+static int dump_table(struct db *db, const struct db_table *t, struct buf *out, int (*line)(void *, const char *, size_t), void *ctx, struct err *e)
 {
     char sql[64];
     sqlite3_stmt *st = NULL;
-    snprintf(sql, sizeof(sql), "SELECT * FROM %s ORDER BY 1", table);
+    snprintf(sql, sizeof(sql), "SELECT * FROM %s ORDER BY 1", t->name);
     int rc = sqlite3_prepare_v2(db->sq, sql, -1, &st, NULL), r = 0;
     while (rc == SQLITE_OK && r == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-        r = dump_row(out, st, table, sqlite3_column_count(st), e);
+        r = dump_row(out, st, t, e);
         if (r == 0)
             r = line(ctx, out->data, out->len);
         rc = SQLITE_OK;
@@ -76,6 +76,6 @@ int db_dump(struct db *db, int (*line)(void *ctx, const char *json, size_t n), v
     AUTO_BUF struct buf out = BUF_INIT(LINE_MAX_BYTES);
     int r = db->sq != NULL ? 0 : err_set(e, E_IO, "store is closed after damage");
     for (const struct db_table *t = db_tables; t->name != NULL && r == 0; t++)
-        r = dump_table(db, t->name, &out, line, ctx, e);
+        r = dump_table(db, t, &out, line, ctx, e);
     return r;
 }

@@ -13,7 +13,7 @@ enum {
     DB_PAGE = 1024,     // bytes; small, because a status change rewrites whole pages
     DB_STMTS = 32,      // prepared statements kept
     DB_WAL_FRAMES = 200, // pages in the write-ahead log before it is emptied into the file
-    DB_ROW_MAX = 4 * 1024 * 1024,
+    DB_ROW_MAX = 5 * 1024 * 1024, // an object (OBJ_MAX) and what stands beside it
 };
 
 struct db_stmt {
@@ -32,7 +32,8 @@ struct db {
     char *path; // below disk->root
     int64_t max_pages;
     bool open, damaged; // a transaction; pages are not what they should be
-    int failed; // class that ended the last transaction rolled back
+    int64_t next_heal_ms; // monotonic: a salvage that failed is not tried again before
+    int failed;           // class that ended the last transaction rolled back
     int wal_frames;
     uint64_t uses;
     struct db_stmt stmts[DB_STMTS], broken; // broken: handed out when all are in use
@@ -65,6 +66,7 @@ int db_migrate(struct sqlite3 *sq, struct err *e) MUST_USE;
 struct db_table {
     const char *name;
     int columns;
+    bool rowid; // the first column, the rowid, means something: it is in the checksum and kept. Else it is any number
 };
 extern const struct db_table db_tables[];
 

@@ -29,6 +29,7 @@ struct rescue {
     struct buf row; // the record being put together
     struct value value[COLUMNS_MAX];
     int columns;
+    int64_t rowid;
     int64_t kept, bad;
 };
 
@@ -138,9 +139,11 @@ static bool decode_row(struct rescue *r)
 
 // --- Rows into the new store
 
-static uint32_t row_crc(const struct rescue *r, const char *table)
+static uint32_t row_crc(const struct rescue *r, const struct db_table *t)
 {
-    uint32_t crc = db_crc_bytes(0, true, table, strlen(table));
+    uint32_t crc = db_crc_bytes(0, true, t->name, strlen(t->name));
+    if (t->rowid)
+        crc = db_crc_int(crc, r->rowid);
     for (int i = 1; i < r->columns - 1; i++) {
         const struct value *v = &r->value[i];
         if (v->type == SQLITE_INTEGER)
@@ -163,7 +166,7 @@ static const struct db_table *table_of(const struct rescue *r, bool *like)
         if (t->columns != r->columns)
             continue;
         *like = true;
-        if (r->value[r->columns - 1].i == (int32_t)row_crc(r, t->name))
+        if (r->value[r->columns - 1].i == (int32_t)row_crc(r, t))
             return t;
     }
     return NULL;
@@ -180,7 +183,7 @@ static void bind(sqlite3_stmt *st, int pos, const struct value *v)
 }
 
 // Of two rows with one key (possible only when the log was lost in the middle of being emptied) the later one is kept.
-static int insert(struct rescue *r, const struct db_table *t, int64_t rowid, struct err *e)
+static int insert(struct rescue *r, const struct db_table *t, struct err *e)
 {
     char sql[64 + 2 * COLUMNS_MAX];
     int n = snprintf(sql, sizeof(sql), "INSERT OR REPLACE INTO %s VALUES(?", t->name);
@@ -190,7 +193,8 @@ static int insert(struct rescue *r, const struct db_table *t, int64_t rowid, str
     sqlite3_stmt *st = NULL;
     int rc = sqlite3_prepare_v2(r->out, sql, -1, &st, NULL);
     if (rc == SQLITE_OK) {
-        sqlite3_bind_int64(st, 1, rowid);
+        if (t->rowid)
+            sqlite3_bind_int64(st, 1, r->rowid);
         for (int i = 1; i < r->columns; i++)
             bind(st, i + 1, &r->value[i]);
         rc = sqlite3_step(st);
@@ -216,15 +220,16 @@ static int rescue_cell(struct rescue *r, const unsigned char *p, const unsigned 
         r->bad++;
         return 0;
     }
-    bool like;
-    const struct db_table *t = rc == 0 ? table_of(r, &like) : NULL;
     if (rc != 0)
         return rc;
+    bool like;
+    r->rowid = (int64_t)rowid;
+    const struct db_table *t = table_of(r, &like);
     if (t == NULL) {
         r->bad += like;
         return 0;
     }
-    return is_about_schema(r, t) ? 0 : insert(r, t, (int64_t)rowid, e);
+    return is_about_schema(r, t) ? 0 : insert(r, t, e);
 }
 
 static int rescue_page(struct rescue *r, uint32_t page, struct err *e)

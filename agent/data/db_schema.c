@@ -29,7 +29,7 @@ static const char step_1[] =
     " boot INTEGER NOT NULL, boot_ms INTEGER NOT NULL, wall_us INTEGER NOT NULL, trusted INTEGER NOT NULL, hash INTEGER NOT NULL,"
     " pending INTEGER NOT NULL, json BLOB NOT NULL, crc INTEGER NOT NULL) STRICT;"
     "CREATE UNIQUE INDEX status_key ON status(key);"
-    "CREATE INDEX status_pending ON status(seq) WHERE pending;"
+    "CREATE UNIQUE INDEX status_pending ON status(seq) WHERE pending;"
 
     "CREATE TABLE event(seq INTEGER PRIMARY KEY, name TEXT NOT NULL, key TEXT NOT NULL, uid TEXT NOT NULL, kind TEXT NOT NULL,"
     " api_version TEXT NOT NULL, ns TEXT NOT NULL, obj_name TEXT NOT NULL, warning INTEGER NOT NULL, reason TEXT NOT NULL,"
@@ -41,14 +41,16 @@ static const char step_1[] =
 
 static const char *const steps[] = { step_1 };
 
-const struct db_table db_tables[] = { { "meta", 4 }, { "object", 8 }, { "intent", 5 }, { "status", 13 }, { "event", 24 }, { NULL, 0 } };
+const struct db_table db_tables[] = {
+    { "meta", 4, false }, { "object", 8, false }, { "intent", 5, false }, { "status", 13, false }, { "event", 24, true }, { NULL, 0, false },
+};
 
 // What a row of `meta` says; 0 when it is not there.
 static int64_t witness(struct sqlite3 *sq, const char *name)
 {
     char sql[160];
     int64_t v = 0;
-    snprintf(sql, sizeof(sql), "SELECT CAST(value AS INTEGER) FROM meta WHERE name='%s' AND crc=row_crc('meta',name,value)", name);
+    snprintf(sql, sizeof(sql), "SELECT value FROM meta WHERE name='%s' AND crc=row_crc('meta',name,value)", name);
     return db_query_int(sq, sql, &v, NULL) == 0 ? v : 0;
 }
 

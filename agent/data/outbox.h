@@ -4,9 +4,12 @@
 // Status: one slot an object, the latest wins. The slot stays after the acknowledgement (it is the "previous status" that condition
 // times and comparisons need); `pending` tells. Acknowledging is lazy: a lost acknowledgement repeats an unchanged apply, which the
 // server takes without a new resourceVersion.
-// Events: a ring of `max_events`; the oldest go first and their number is itself reported. Names are deterministic (object uid, reason, boot id,
-// sequence), so that a replay meets 409 AlreadyExists and not a twin. Repeats of one (object, reason, note) that were not sent yet are
-// folded: count and last time.
+// Events: a ring of `max_events`. At the bound the oldest that was acknowledged goes, else the oldest, and that is counted as lost. Names are
+// deterministic (object uid, reason, boot id, sequence), so that a replay meets 409 AlreadyExists and not a twin. Repeats of one (object,
+// reason, action, note) that were not handed out yet are folded: count and last time.
+// Store full: events go before anything else does, the oldest first; a status slot is never dropped for room. Events of a transaction
+// that could not be committed (full disk) are lost and counted; statuses are made again by the next passes.
+// A damaged row is dropped and counted when it is met: an event is lost, the next pass makes a new status.
 #ifndef DATA_OUTBOX_H
 #define DATA_OUTBOX_H
 
@@ -16,6 +19,7 @@ struct outbox;
 struct outbox_conf {
     int64_t max_events; // 0 = 5000
 };
+// Close it before the db.
 int outbox_open(struct outbox **out, struct db *db, struct clock *c, const struct outbox_conf *conf, struct err *e) MUST_USE;
 void outbox_close(struct outbox *o);
 
@@ -38,9 +42,11 @@ int outbox_status_put(struct outbox *o, const char *key, const char *uid, int64_
 int outbox_status_get(struct outbox *o, const char *key, struct status_slot *out, struct err *e) MUST_USE; // E_NOTFOUND, E_CORRUPT
 int outbox_status_delete(struct outbox *o, const char *key, struct err *e) MUST_USE;
 int outbox_status_resend(struct outbox *o, const char *key, struct err *e) MUST_USE; // pending again (the server lost it)
-// Acknowledges only if the slot still has this seq; a newer one stays pending. Lazy.
+// Acknowledges only if the slot still has this seq; a newer one stays pending. Lazy: kept in memory (at most ACKS_MAX, then written) until a
+// transaction that somebody else needs.
+enum { ACKS_MAX = 256 };
 void outbox_status_ack(struct outbox *o, const char *key, int64_t seq);
-// Oldest pending slots after `after_seq` (0 = from the start): calls fn up to `max` times.
+// Oldest pending slots after `after_seq` (0 = from the start): calls fn up to `max` times. fn may write; != 0 stops and is returned.
 int outbox_status_pending(struct outbox *o, int64_t after_seq, int max, int (*fn)(void *ctx, const struct status_slot *s), void *ctx, struct err *e) MUST_USE;
 
 // Events.
@@ -49,6 +55,7 @@ struct event_in {
     bool warning;
     const char *reason, *action, *note; // bounds 128, 128, 1024: longer ones are cut with "..."
 };
+// E_NOSPC: no room even after others went; counted as lost.
 int outbox_event(struct outbox *o, const struct event_in *ev, struct err *e) MUST_USE;
 
 struct event_row {
@@ -61,12 +68,15 @@ struct event_row {
     struct instant first, last; // last == first when count is 1
     bool pending;
 };
+// In order after `after_seq`: calls fn up to `max` times. fn may write; != 0 stops and is returned.
 int outbox_events(struct outbox *o, int64_t after_seq, int max, bool pending_only, int (*fn)(void *ctx, const struct event_row *ev), void *ctx, struct err *e) MUST_USE;
 void outbox_event_ack(struct outbox *o, int64_t seq);                              // lazy
 int outbox_event_drop(struct outbox *o, int64_t seq, struct err *e) MUST_USE;      // permanently refused; counted
-// Corrects the wall times of observations of this boot made while the clock was untrusted: adds delta_us to each with boot_ms known.
+// Corrects the wall times of observations of that boot made while the clock was untrusted: to their boot-time plus the difference. Nothing
+// to correct writes nothing.
 int outbox_clock_corrected(struct outbox *o, const char *boot_id, int64_t wall_minus_boot_us, struct err *e) MUST_USE;
 
+// events_lost: never reached the server (ring, room, failed commits), over restarts. The other three counters: since outbox_open().
 struct outbox_stats {
     int64_t status_pending, events_pending, events_lost, events_dropped, status_dropped, acked;
     int64_t oldest_us; // of anything pending, 0 = nothing

@@ -693,8 +693,8 @@ static int64_t survive(const char *what, bool *told)
     int second = first != 0 ? use(db, &e) : 0;
     struct db_stats st;
     db_stats(db, &st);
-    *told = db_salvaged(db)->happened || st.rows_bad_crc > 0 || first != 0;
     int64_t n = count_intents(db);
+    *told = db_salvaged(db)->happened || st.rows_bad_crc > 0 || first != 0 || n < count_all(db); // the last: by their checksum, when read
     bool bad_row = second == E_CORRUPT && n >= 0; // stays until somebody writes it again
     if (second != 0 && !bad_row) {
         diag("%s: unusable: %d then %d: %s", what, first, second, e.msg);

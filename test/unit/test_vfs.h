@@ -13,6 +13,7 @@
 
 struct test_vfs_state {
     uint64_t writes, write_bytes, syncs, reads;
+    uint64_t blocks; // of 4 KiB that became dirty, each once between two syncs of its file
     int64_t room;         // bytes that files may still grow; < 0 = no bound
     bool fail_writes;     // every write is an I/O error
     int64_t bad_read_at;  // reads that touch this offset of the file `bad_inode` fail; < 0 = none
@@ -21,8 +22,11 @@ struct test_vfs_state {
 };
 static struct test_vfs_state test_vfs = { .room = -1, .bad_read_at = -1 };
 
+enum { TV_BLOCKS = 1024 }; // the first 4 MiB of a file are counted in blocks
+
 struct test_file {
     sqlite3_file base;
+    unsigned char dirty[TV_BLOCKS];
     uint64_t inode;
     sqlite3_file *real; // behind this struct
 };
@@ -55,6 +59,10 @@ static int tv_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
     }
     test_vfs.writes++;
     test_vfs.write_bytes += (uint64_t)n;
+    for (sqlite3_int64 b = at / 4096; b <= (at + n - 1) / 4096 && b < TV_BLOCKS; b++) {
+        test_vfs.blocks += !((struct test_file *)f)->dirty[b];
+        ((struct test_file *)f)->dirty[b] = 1;
+    }
     return tv_real(f)->pMethods->xWrite(tv_real(f), p, n, at);
 }
 static int tv_truncate(sqlite3_file *f, sqlite3_int64 n)
@@ -68,6 +76,7 @@ static int tv_truncate(sqlite3_file *f, sqlite3_int64 n)
 static int tv_sync(sqlite3_file *f, int flags)
 {
     test_vfs.syncs++;
+    memset(((struct test_file *)f)->dirty, 0, TV_BLOCKS);
     return test_vfs.fail_sync ? SQLITE_IOERR_FSYNC : tv_real(f)->pMethods->xSync(tv_real(f), flags);
 }
 static int tv_size(sqlite3_file *f, sqlite3_int64 *n)
@@ -110,7 +119,7 @@ static int tv_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flag
 {
     (void)vfs;
     struct test_file *t = (struct test_file *)f;
-    t->base.pMethods = NULL;
+    memset(t, 0, sizeof(*t));
     t->real = (sqlite3_file *)(t + 1);
     memset(t->real, 0, (size_t)tv_default->szOsFile);
     int rc = tv_default->xOpen(tv_default, name, t->real, flags, out);
