@@ -119,6 +119,7 @@ static void commit_failed(struct agent *a, const struct err *e)
 {
     a->commit_failures++;
     log_error("store", "commit-failed class=%s error=\"%s\"", err_word(e->cls), e->msg);
+    engine_store_failed(a->engine);
     if (a->sync != NULL)
         sync_store_failed(a->sync);
     if (timer_in(a->seams.loop, &a->store_retry, STORE_RETRY_MS) < 0)

@@ -554,6 +554,16 @@ static void release_committed(struct engine *g)
     }
 }
 
+// The intents are not durable: their passes come with the store's next retry, which looks at everything.
+void engine_store_failed(struct engine *g)
+{
+    list_each_safe(n, tmp, &g->awaiting_commit)
+    {
+        list_del(n);
+        container_of(n, struct object_state, turn)->awaits_commit = false;
+    }
+}
+
 static struct list *first_resumed(struct engine *g)
 {
     return list_empty(&g->resumed) ? NULL : g->resumed.next;

@@ -32,6 +32,7 @@ int engine_new(struct engine **out, struct kind_env *env, struct registry *r, co
 void engine_free(struct engine *g); // leaves the machine alone
 int engine_boot(struct engine *g, struct err *e) MUST_USE; // kind boot hooks, then every cached key and every leftover intent is queued: the first pass needs no network
 bool engine_run(struct engine *g); // the hook: runs due passes; true = more at once
+void engine_store_failed(struct engine *g); // the commit of this turn failed; the caller touches every state when it tries again
 void engine_object_changed(struct engine *g, const char *key); // sync: the cache row changed
 // sync: the object is proven gone. The caller removes the cache row and writes the tombstone (engine_tombstone) in one transaction.
 void engine_object_gone(struct engine *g, const char *key);
