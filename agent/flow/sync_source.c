@@ -201,13 +201,19 @@ static bool ends_initial_events(struct span object)
            object_member(a.p, a.n, NULL, "k8s.io/initial-events-end", &v) && span_string(v, word, sizeof(word)) && strcmp(word, "true") == 0;
 }
 
+// The server's database is older than what we know: it was restored.
+static bool went_back(const struct source *src, const char *rv)
+{
+    bool ordered = false;
+    return src->rv[0] != '\0' && !config_of(src)->server_metaserver && rv_compare(rv, src->rv, &ordered) < 0 && ordered;
+}
+
 static int take_bookmark(struct source *src, struct span object, struct err *e)
 {
     struct object_view v;
-    bool ordered = false;
     if (object_scan(&v, object.p, object.n, e) < 0)
         return err_set(e, E_CORRUPT, "%s: a bookmark that cannot be read", src->name);
-    if (src->rv[0] != '\0' && rv_compare(v.rv, src->rv, &ordered) < 0 && ordered) {
+    if (went_back(src, v.rv)) {
         guard_restored(src->sync, src->rv, v.rv);
         return err_set(e, E_GONE, "%s: the server's resourceVersion went back from %s to %s", src->name, src->rv, v.rv);
     }
@@ -442,6 +448,8 @@ static void after_page(struct source *src)
         next_page(src);
         return;
     }
+    if (went_back(src, src->items.rv))
+        guard_restored(src->sync, src->rv, src->items.rv);
     set_rv(src, src->items.rv);
     list_complete(src);
     if (src->state == SRC_BACKOFF)
