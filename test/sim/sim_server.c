@@ -256,13 +256,6 @@ void sim_server_restart(struct sim_server *v)
     }
 }
 
-static void tell_deleted(struct sim_server *v, struct sim_object *o)
-{
-    struct sim_change c = { .rv = v->rv, .what = "DELETED", .type = o->type, .text = o->text };
-    snprintf(c.ns, sizeof(c.ns), "%s", o->ns);
-    sim_tell_streams(v, &c);
-}
-
 // Of a restored database half of the objects are too new.
 static void hide(struct sim_server *v, enum sim_doubt d)
 {
@@ -270,8 +263,6 @@ static void hide(struct sim_server *v, enum sim_doubt d)
     {
         bool kind = strcmp(o->type->group, "edge.limpet.dev") == 0;
         o->hidden = kind && (hides_all(d) || (d == DOUBT_RESTORED && rng_chance(&v->rng, 50)));
-        if (o->hidden && d == DOUBT_TERMINATING)
-            tell_deleted(v, o);
     }
 }
 
@@ -291,8 +282,7 @@ void sim_server_doubt(struct sim_server *v, enum sim_doubt d)
         sim_server_compact(v);
         v->compacted_rv = v->rv;
     }
-    if (d != DOUBT_TERMINATING)
-        sim_server_restart(v);
+    sim_server_restart(v);
 }
 
 // --- Requests
