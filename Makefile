@@ -8,7 +8,7 @@
 #   O=DIR       puts what is made there (default build), e.g. for a second build beside a running one
 #   OPTS="-DOPT_X=0 ..."                    leaves features out; config/options.h lists them and what each costs
 #   KEEP=1      a source that does not compile is left out of the library with a message: for testing one module while another is torn open
-#   PREFIX, DESTDIR, SYSCONFDIR, UNITDIR    where `make install` puts things
+#   PREFIX, DESTDIR, SYSCONFDIR, UNITDIR, MANDIR    where `make install` puts things
 #
 # Sources are found by wildcard: agent/*/*.c and port/*.c make liblimpet.a, agent/main.c is limpet, ctl/*.c is limpetctl.
 # A test is a program test/{unit,port,sim}/NAME_test.c (test/unit/tap.h tells how), a shell script test/e2e/NAME.t, or a fuzz target
@@ -203,7 +203,8 @@ $$($(1)_BIN): $(O)/test/$(1)/%: $(O)/obj/test/$(1)/%.o $$($(1)_HELP) $(LIB)
 endef
 SUITES := unit port sim
 $(foreach s,$(SUITES),$(eval $(call suite,$(s))))
-E2E := $(sort $(wildcard test/e2e/*.t))
+E2E := $(sort $(wildcard test/cluster/*.t test/e2e/*.t))
+OUTSIDE := $(sort $(wildcard test/*.t))
 FUZZERS := $(patsubst test/fuzz/fuzz_%.c,%,$(sort $(wildcard test/fuzz/fuzz_*.c)))
 REPLAY := $(FUZZERS:%=$(O)/test/fuzz/fuzz_%)
 
@@ -224,7 +225,7 @@ test: ## everything: unit, port, sim-smoke, e2e, fuzz corpus, sanitizers; ends w
 	@$(MAKE) $(JOBS) programs
 	@$(MAKE) $(JOBS) SAN=1 programs
 	@$(MAKE) cluster
-	@$(RUN) test/build.t $(IN_PROCESS) $(SAN_RUNS) $(E2E)
+	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) $(E2E)
 
 unit port: ## unit tests; the port conformance suite; TESTS=NAME for one, e.g. make unit TESTS=buf
 unit port:
@@ -241,8 +242,8 @@ san: ## unit, port, sim-smoke and the fuzz corpus under ASan and UBSan
 	@$(MAKE) $(JOBS) SAN=1 programs
 	@$(RUN) $(SAN_RUNS)
 
-check: all ## what must be true of the binaries: static-pie, stripped, no interpreter, size
-	@$(RUN) test/build.t
+check: all ## what must be true of the programs as shipped: static-pie, stripped, no interpreter, size, manual pages
+	@$(RUN) $(OUTSIDE)
 
 fuzz: ## libFuzzer (needs clang) on every target, FUZZ_SECONDS=60 each; what crashes goes to the corpus
 	@$(MAKE) FUZZ=1 fuzz-run
@@ -270,10 +271,17 @@ demo: ## the whole story on one machine, nothing needed beforehand
 	@$(MAKE) $(JOBS) all cluster
 	@test/demo/demo.sh
 
-bench: ## the numbers of DESIGN.md, measured; build/bench.json
+# Small programs of the bench: workloads and observers that take no time themselves, and the agent's own backoff.
+BENCH_BIN := $(patsubst test/bench/%.c,$(O)/test/bench/%,$(sort $(wildcard test/bench/*.c)))
+$(BENCH_BIN): $(O)/test/bench/%: $(O)/obj/test/bench/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(call LINK,$< $(LIB))
+
+bench: ## the numbers of DESIGN.md, measured; build/bench.json; BENCH="--quick", "--only NAME" (--list tells the names)
 	@deps/tools.sh bench
-	@$(MAKE) $(JOBS) all cluster
-	@test/bench/bench.sh
+	@$(MAKE) $(JOBS) all cluster $(BENCH_BIN)
+	@O=$(abspath $(O)) python3 test/bench/bench.py $(BENCH)
 
 ci: ## what CI runs
 	@bash .ci/run
@@ -283,10 +291,11 @@ ci: ## what CI runs
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+MANDIR ?= $(PREFIX)/share/man
 INSTALL ?= install
 
 .PHONY: install clean distclean help
-install: all ## copy the programs, limpet.ini (kept if there) and limpet.service
+install: all ## copy the programs, limpet.ini (kept if there), limpet.service and the manual pages
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(SYSCONFDIR)/limpet/conf.d $(DESTDIR)$(UNITDIR)
 	$(INSTALL) -m 755 $(O)/limpet $(DESTDIR)$(PREFIX)/sbin/limpet
 	$(INSTALL) -m 755 $(O)/limpetctl $(DESTDIR)$(PREFIX)/bin/limpetctl
@@ -294,6 +303,8 @@ install: all ## copy the programs, limpet.ini (kept if there) and limpet.service
 	  $(INSTALL) -m 644 config/limpet.ini $(DESTDIR)$(SYSCONFDIR)/limpet/limpet.ini
 	sed 's,@SBINDIR@,$(PREFIX)/sbin,g' config/limpet.service.in >$(DESTDIR)$(UNITDIR)/limpet.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/limpet.service
+	for page in docs/*.[58]; do \
+	  $(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 
 clean: ## remove what was made, except the libraries and the cluster
 	rm -rf $(filter-out build/deps build/cluster build/go,$(wildcard build/*))
