@@ -376,6 +376,6 @@ int main(int argc, char **argv)
     static const struct cli_hooks hooks = { .run = run };
     saved_argv = argv;
     if (argc > 1 && strcmp(argv[1], "shim") == 0)
-        return shim_main(argc - 1, argv + 1);
+        return shim_main(argc, argv);
     return cli_main(argc, argv, &hooks);
 }
