@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 
+enum { DATE_SLACK_US = 2000000 };
 enum { DAY_SEC = 86400, YEAR_FIRST = 1970, YEAR_LAST = 9999 };
 
 static int64_t max64(int64_t a, int64_t b)
@@ -52,7 +53,12 @@ void clock_server_date(struct clock *c, int64_t sec)
     int64_t us = sec * 1000000;
     if (us < c->floor_us)
         return; // the server's clock is the one that is wrong
-    c->offset_us = us - clock_boot(c) * 1000;
+    // A Date has whole seconds and travelled here: an estimate that agrees with it within a few stays, so that time does not jump
+    // to and fro with each answer.
+    int64_t boot_us = clock_boot(c) * 1000, now = c->server_dated ? boot_us + c->offset_us : c->ops->wall_us(c);
+    if (now < us - DATE_SLACK_US || now > us + 1000000 + DATE_SLACK_US)
+        now = us;
+    c->offset_us = now - boot_us;
     c->server_dated = true;
 }
 
