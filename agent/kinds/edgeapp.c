@@ -25,7 +25,7 @@ struct app_run {
 
 struct observed {
     struct inst *insts;
-    size_t n;
+    size_t n, room;
     bool full;
 };
 
@@ -59,7 +59,7 @@ static int app_check(const struct kind *k, const struct kind_env *env, const str
 static int collect(void *ctx, const struct inst *i)
 {
     struct observed *o = ctx;
-    if (o->n == INSTS_MAX) {
+    if (o->n == o->room) {
         o->full = true;
         return 0;
     }
@@ -71,16 +71,31 @@ static int collect(void *ctx, const struct inst *i)
     return 0;
 }
 
+static int count(void *ctx, const struct inst *i)
+{
+    (void)i;
+    ++*(size_t *)ctx;
+    return 0;
+}
+
+static int make_room(struct pass *p, struct observed *o, struct err *e)
+{
+    size_t n = 0;
+    int rc = p->env->port->ops->each(p->env->port, p->key, count, &n, e);
+    if (rc < 0 || n <= o->room)
+        return rc;
+    o->room = MIN(n, (size_t)INSTS_MAX);
+    o->insts = arena_alloc(p->arena, o->room * sizeof(*o->insts));
+    return o->insts != NULL ? 0 : err_set(e, E_NOMEM, "%zu instances", n);
+}
+
 static int observe(struct pass *p, struct observed *o, struct err *e)
 {
-    struct port *port = p->env->port;
-    if (o->insts == NULL)
-        o->insts = arena_alloc(p->arena, INSTS_MAX * sizeof(*o->insts));
-    if (o->insts == NULL)
-        return err_set(e, E_NOMEM, "instances");
+    int rc = make_room(p, o, e);
     o->n = 0;
     o->full = false;
-    int rc = port->ops->each(port, p->key, collect, o, e);
+    if (rc == 0)
+        rc = p->env->port->ops->each(p->env->port, p->key, collect, o, e);
     if (rc == 0 && o->full)
         log_warn("edgeapp", "too_many_instances key=%s seen=%d", p->key, INSTS_MAX);
     return rc < 0 ? err_wrap(e, "observing") : 0;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 uint64_t uid_hash(const char *uid)
 {
     return hash_bytes(HASH_SEED, uid, strlen(uid));
@@ -59,8 +61,11 @@ static void take_exit(struct app_exit *x, const struct inst *i)
                             .start_errno = i->exit.start_errno,
                             .at_us = i->ended.wall_us };
     snprintf(x->reason, sizeof(x->reason), "%.*s", (int)sizeof(x->reason) - 1, i->exit.reason);
-    if (x->start_errno != 0)
-        snprintf(x->detail, sizeof(x->detail), "%.*s", (int)sizeof(x->detail) - 1, i->exit.detail);
+    if (x->start_errno == 0)
+        return;
+    struct err clean = ERR_INIT; // it quotes paths, and was cut somewhere: what is no UTF-8 must not reach a status
+    err_set(&clean, E_IO, "%s", i->exit.detail);
+    snprintf(x->detail, sizeof(x->detail), "%.*s", (int)utf8_cut(clean.msg, MIN(strlen(clean.msg), sizeof(x->detail) - 1)), clean.msg);
 }
 
 // How long it ran, by boot-time: the wall clock may have jumped meanwhile.

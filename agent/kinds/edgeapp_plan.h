@@ -17,8 +17,8 @@ struct app_exit {
     bool present, known;
     int code, signal, start_errno;
     char reason[24];
-    int64_t at_us;   // best estimate of the wall time
-    char detail[96]; // of a failed start
+    int64_t at_us;    // best estimate of the wall time
+    char detail[128]; // of a failed start
 };
 
 struct app_try; // edgeapp_probe.c: a probe under way

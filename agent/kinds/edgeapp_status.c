@@ -8,32 +8,43 @@
 
 // --- Words
 
-static const char *remedy(int errnum)
+static bool begins(const char *s, const char *head)
 {
-    switch (errnum) {
+    return strncmp(s, head, strlen(head)) == 0;
+}
+
+// What to do about it. The port's detail begins with what it was doing: "exec", "chdir", "user", "group", ...
+static const char *remedy(const struct app_exit *x)
+{
+    if (begins(x->detail, "chdir"))
+        return "make that directory or correct spec.workingDir";
+    if (begins(x->detail, "user"))
+        return "add it to this machine or correct spec.user";
+    if (begins(x->detail, "group"))
+        return "add it to this machine or correct spec.group";
+    switch (x->start_errno) {
     case ENOENT:
-        return "is it installed on this machine, and does workingDir exist?";
+        return "install it on this machine or correct spec.command";
     case EACCES:
     case EPERM:
-        return "is it executable, and may the user of the app reach it?";
+        return "make it executable and reachable for the user of the app";
     case ENOEXEC:
-        return "is it built for this machine, or does its first line name an interpreter?";
+        return "it is not built for this machine, or its first line names no interpreter";
     case E2BIG:
-        return "arguments and environment together are too large";
+        return "make arguments and environment smaller";
     case EAGAIN:
         return "the process table or the user's limit is full";
     case ENOMEM:
         return "memory is short";
     default:
-        return "see the agent's log";
+        return "the agent's log may say more";
     }
 }
 
 void app_exit_text(const struct app_exit *x, char *out, size_t max)
 {
     if (x->start_errno != 0)
-        snprintf(out, max, "could not be started: %s; %s", x->detail[0] != '\0' ? x->detail : strerror(x->start_errno),
-                 remedy(x->start_errno));
+        snprintf(out, max, "could not be started: %s; %s", x->detail[0] != '\0' ? x->detail : strerror(x->start_errno), remedy(x));
     else if (!x->known)
         snprintf(out, max, "ended, and nobody saw how");
     else if (x->signal != 0)

@@ -568,7 +568,7 @@ static void report(struct work *w, const struct err *failed)
     if (!status_cond_is_set(s, "Ready") && w->held)
         status_cond(s, "Ready", COND_FALSE, "DriftFight", "%.600s differs, and another writer keeps at it", w->run->fight->path);
     else if (!status_cond_is_set(s, "Ready"))
-        status_cond(s, "Ready", COND_TRUE, "AllApplied", "%" PRId64 " files are as they should be", kept);
+        status_cond(s, "Ready", COND_TRUE, "AllApplied", "%" PRId64 " of %zu files are as they should be", kept, w->spec.n_files);
     if (failed != NULL)
         status_cond(s, "Progressing", COND_TRUE, "Retrying", "%s", failed->msg);
     else if (w->progress != NULL)

@@ -126,10 +126,9 @@ static void test_field_28(void)
     static const struct {
         int errnum;
         const char *want;
-    } cases[] = { { ENOENT, "is it installed" },
-                  { EACCES, "is it executable" },
-                  { ENOEXEC, "is it built for this machine" },
-                  { EAGAIN, "process table" } };
+    } cases[] = {
+        { ENOENT, "install it" }, { EACCES, "make it executable" }, { ENOEXEC, "not built for this machine" }, { EAGAIN, "process table" }
+    };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct rig r;
         struct fake_behaviour b = { .run_ms = -1, .start_errno = cases[i].errnum };
