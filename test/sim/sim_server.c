@@ -266,22 +266,19 @@ static void hide(struct sim_server *v, enum sim_doubt d)
     }
 }
 
-// The end is as if nothing had been: the same objects, the same namespace. A restored database goes on from its own number, later
-// overtakes the old one, and its objects come back.
+// The end is as if nothing had been: the same objects, the same namespace. Only resourceVersions are others after a restored database, and
+// higher than ever when the right one is back.
 void sim_server_doubt(struct sim_server *v, enum sim_doubt d)
 {
     enum { BACK = 500 };
     sim_note(v->sim, "server", "doubt: %s", sim_doubt_words[d]);
     if (d == DOUBT_RESTORED)
-        v->rv -= BACK;
+        sim_store_renumber(v, v->rv - BACK);
     else if (v->doubt == DOUBT_RESTORED)
-        v->rv += 2 * BACK;
+        sim_store_renumber(v, v->rv + 2 * BACK);
     v->doubt = d;
     hide(v, d);
-    if (d == DOUBT_RESTORED || d == DOUBT_NONE) {
-        sim_server_compact(v);
-        v->compacted_rv = v->rv;
-    }
+    sim_server_compact(v);
     sim_server_restart(v);
 }
 

@@ -238,6 +238,18 @@ void sim_server_wipe_status(struct sim_server *v, struct sim_object *o)
     sim_note(v->sim, "user", "wipe the status of %s/%s rv=%" PRId64, o->type->plural, o->name, o->rv);
 }
 
+void sim_store_renumber(struct sim_server *v, int64_t rv)
+{
+    compact_to(v, INT64_MAX);
+    v->compacted_rv = rv;
+    v->rv = rv;
+    sim_each_object(o, v)
+    {
+        o->rv = rv - rng_below(&v->rng, 400);
+        print(o);
+    }
+}
+
 // --- The whole
 
 static void add_namespace(struct sim_server *v, const char *name)
