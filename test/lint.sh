@@ -159,9 +159,9 @@ if [ -n "$format" ]; then
 else
     echo 'lint: clang-format 14 is not installed, the layout of the code was not checked'
 fi
-# Not: variables that a sourced file sets, and the exit code of $(...) in a declaration.
+# Not: variables that a sourced file sets or uses, and the exit code of $(...) in a declaration.
 if command -v shellcheck >/dev/null; then
-    xargs shellcheck --severity=warning --exclude=SC2154,SC2155 --format=gcc <"$work/scripts" 2>&1 | rule 'shellcheck'
+    xargs shellcheck --severity=warning --exclude=SC2034,SC2154,SC2155 --format=gcc <"$work/scripts" 2>&1 | rule 'shellcheck'
 else
     echo 'lint: shellcheck is not installed, the scripts were only parsed'
 fi
