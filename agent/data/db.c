@@ -158,15 +158,20 @@ static void close_db(struct db *db, bool keep_log)
     free_db(db);
 }
 
+static bool lazies_wait(const struct db *db)
+{
+    return !list_empty(&db->lazies) || !list_empty(&db->metas);
+}
+
 void db_close(struct db *db)
 {
     if (db == NULL)
         return;
     struct err e = ERR_INIT;
-    bool waiting = !list_empty(&db->lazies) || !list_empty(&db->metas);
     int r = 0;
-    if (waiting && db->sq != NULL && !db->damaged)
+    if (lazies_wait(db) && db->sq != NULL && !db->damaged)
         r = db_begin(db, &e);
+    db->next_lazy_ms = 0;
     if (r == 0)
         r = db_commit(db, &e);
     if (r != 0)
@@ -178,6 +183,27 @@ void db_abandon(struct db *db)
 {
     if (db != NULL)
         close_db(db, true);
+}
+
+// --- Measures
+
+static int64_t query_pragma(struct db *db, const char *pragma)
+{
+    struct db_stmt *s = db_stmt(db, pragma);
+    if (db_step(s, NULL) != 1)
+        return 0;
+    int64_t v = db_int(s, 0);
+    db_done(s);
+    return v;
+}
+
+static int64_t size_of(struct db *db, int op)
+{
+    sqlite3_file *f = NULL;
+    sqlite3_int64 n = 0;
+    if (db->sq == NULL || sqlite3_file_control(db->sq, "main", op, &f) != SQLITE_OK || f == NULL || f->pMethods == NULL)
+        return 0;
+    return f->pMethods->xFileSize(f, &n) == SQLITE_OK ? n : 0;
 }
 
 // --- The transaction
@@ -241,10 +267,12 @@ static int write_lazies(struct db *db, struct err *e)
     return db_metas_write(db, e);
 }
 
-// The log goes into the file once it is long. That it fails (a full disk) is no failure of the commit, which stands.
+// The log goes into the file once it is long; at once when the file has to grow, while there is room for that: on a full disk the log can
+// then always be emptied, and its own blocks take every later transaction. That it fails is no failure of the commit, which stands.
 static void empty_log(struct db *db)
 {
-    if (db->wal_frames < DB_WAL_FRAMES)
+    bool grows = query_pragma(db, "PRAGMA page_count") * DB_PAGE > size_of(db, SQLITE_FCNTL_FILE_POINTER);
+    if (db->wal_frames < DB_WAL_FRAMES && !grows && clock_mono(db->clock) >= db->tight_to_ms)
         return;
     int rc = sqlite3_wal_checkpoint_v2(db->sq, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     db->damaged = db->damaged || (rc & 0xff) == SQLITE_CORRUPT;
@@ -283,7 +311,8 @@ int db_commit(struct db *db, struct err *e)
     if (!db->open)
         return 0;
     int64_t began = clock_mono(db->clock);
-    int r = write_lazies(db, e);
+    bool lazies = lazies_wait(db) && began >= db->next_lazy_ms;
+    int r = lazies ? write_lazies(db, e) : 0;
     if (r == 0)
         r = db_exec(db->sq, "COMMIT", e);
     db->stats.nospc += r == E_NOSPC;
@@ -293,6 +322,8 @@ int db_commit(struct db *db, struct err *e)
         return r;
     }
     db->open = false;
+    if (lazies)
+        db->next_lazy_ms = began + DB_LAZY_MS;
     db_metas_ended(db, true);
     db_tell_hooks(db, 0);
     empty_log(db);
@@ -313,29 +344,10 @@ int db_bad_row(struct db *db, const char *table, const char *key, struct err *e)
     return err_set(e, E_CORRUPT, "store: the %s row of %s is damaged", table, key);
 }
 
-static int64_t query_pragma(struct db *db, const char *pragma)
-{
-    struct db_stmt *s = db_stmt(db, pragma);
-    if (db_step(s, NULL) != 1)
-        return 0;
-    int64_t v = db_int(s, 0);
-    db_done(s);
-    return v;
-}
-
 int64_t db_room(struct db *db)
 {
     int64_t used = query_pragma(db, "PRAGMA page_count") - query_pragma(db, "PRAGMA freelist_count");
     return MAX(db->max_pages - used, 0) * DB_PAGE;
-}
-
-static int64_t size_of(struct db *db, int op)
-{
-    sqlite3_file *f = NULL;
-    sqlite3_int64 n = 0;
-    if (db->sq == NULL || sqlite3_file_control(db->sq, "main", op, &f) != SQLITE_OK || f == NULL || f->pMethods == NULL)
-        return 0;
-    return f->pMethods->xFileSize(f, &n) == SQLITE_OK ? n : 0;
 }
 
 void db_stats(struct db *db, struct db_stats *out)

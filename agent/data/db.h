@@ -2,8 +2,9 @@
 // db — the one SQLite file: opening, migrating, one transaction a loop turn, salvage; the only user of SQLite.
 //
 // Writes open a transaction by themselves; db_commit() ends it (the loop's commit hook calls it once a turn). "Lazy" writes
-// (acknowledgements, bookmark resourceVersions, the clock floor) wait in memory for the next transaction that somebody else needs,
-// or for db_close(): an idle agent writes nothing. Layout and pragmas: DESIGN.md, Store.
+// (acknowledgements, bookmark resourceVersions, the clock floor) wait in memory for a transaction that somebody else needs, at most
+// one in DB_LAZY_MS, or for db_close(): an idle agent writes nothing, and a busy one does not write three pages more with each status. They
+// go together, so a bookmark is never newer than the resourceVersions it stands for. Layout and pragmas: DESIGN.md, Store.
 // A damaged file is set aside as <path>.corrupt-<time> (0600), what can be read is salvaged row by row (each row has a CRC), and
 // db_salvaged() says so.
 // Damage that shows only while running (E_CORRUPT from a statement) is salvaged in the same way by the next db_commit().
@@ -75,11 +76,11 @@ void db_hook_add(struct db *db, struct db_hook *h);
 void db_hook_del(struct db_hook *h);
 // Bytes that can be added before the file is at its bound.
 int64_t db_room(struct db *db);
-// Keeps a small named value to be written with the next real transaction (or at close). Names and values are copied; at most
+// Keeps a small named value to be written with a real transaction (or at close). Names and values are copied; at most
 // DB_LAZY_META_MAX names wait, a further one is written at once.
-enum { DB_LAZY_META_MAX = 64 };
+enum { DB_LAZY_META_MAX = 64, DB_LAZY_MS = 5 * 60 * 1000 };
 int db_lazy_meta(struct db *db, const char *name, const char *value, struct err *e) MUST_USE;
-// Runs `fn` inside the next real transaction, or at close, and forgets the node first. It is the caller's; adding it twice is once. When
+// Runs `fn` inside a real transaction, or at close, and forgets the node first. It is the caller's; adding it twice is once. When
 // that transaction is rolled back, fn's work is gone, too: a db_hook tells, add it again.
 struct db_lazy {
     void (*fn)(struct db_lazy *l);

@@ -24,12 +24,13 @@ static const char step_1[] =
     "CREATE TABLE intent(id INTEGER PRIMARY KEY, key TEXT NOT NULL, name TEXT NOT NULL, data TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;"
     "CREATE UNIQUE INDEX intent_key ON intent(key, name);"
 
-    // What changes often comes first: it lies in the leaf, also of a row whose JSON goes on in other pages.
+    // What changes often comes first: it lies in the leaf, also of a row whose JSON goes on in other pages. What the server has not
+    // acknowledged stands in a table of its own: the one page of it is cheaper to write than the acknowledged status once more.
     "CREATE TABLE status(id INTEGER PRIMARY KEY, key TEXT NOT NULL, uid TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL,"
     " boot INTEGER NOT NULL, boot_ms INTEGER NOT NULL, wall_us INTEGER NOT NULL, trusted INTEGER NOT NULL, hash INTEGER NOT NULL,"
-    " pending INTEGER NOT NULL, json BLOB NOT NULL, crc INTEGER NOT NULL) STRICT;"
+    " json BLOB NOT NULL, crc INTEGER NOT NULL) STRICT;"
     "CREATE UNIQUE INDEX status_key ON status(key);"
-    "CREATE UNIQUE INDEX status_pending ON status(seq) WHERE pending;"
+    "CREATE TABLE unsent(seq INTEGER PRIMARY KEY, key TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;"
 
     "CREATE TABLE event(seq INTEGER PRIMARY KEY, name TEXT NOT NULL, key TEXT NOT NULL, uid TEXT NOT NULL, kind TEXT NOT NULL,"
     " api_version TEXT NOT NULL, ns TEXT NOT NULL, obj_name TEXT NOT NULL, warning INTEGER NOT NULL, reason TEXT NOT NULL,"
@@ -42,7 +43,8 @@ static const char step_1[] =
 static const char *const steps[] = { step_1 };
 
 const struct db_table db_tables[] = {
-    { "meta", 4, false }, { "object", 8, false }, { "intent", 5, false }, { "status", 13, false }, { "event", 24, true }, { NULL, 0, false },
+    { "meta", 4, false }, { "object", 8, false }, { "intent", 5, false }, { "status", 12, false }, { "unsent", 3, true },
+    { "event", 24, true }, { NULL, 0, false },
 };
 
 // What a row of `meta` says; 0 when it is not there.

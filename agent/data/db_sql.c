@@ -16,7 +16,7 @@ static const char settings[] = "PRAGMA locking_mode=EXCLUSIVE;" // before WAL: n
                                "PRAGMA cache_size=-192;" // KiB
                                "PRAGMA secure_delete=ON;" // also lets salvage take each page for what it holds
                                "PRAGMA temp_store=MEMORY;"
-                               "PRAGMA journal_size_limit=262144;"
+                               "PRAGMA journal_size_limit=524288;"
                                "PRAGMA cell_size_check=ON;"
                                "PRAGMA trusted_schema=OFF;";
 
@@ -115,6 +115,8 @@ static int set_up(const struct db *db, struct sqlite3 *sq, struct err *e)
         r = use_wal(sq, e);
     if (r == 0)
         r = db_exec(sq, sql, e);
+    // On a full disk the log can still be emptied into a file that has grown ahead (see empty_log() in db.c).
+    sqlite3_file_control(sq, "main", SQLITE_FCNTL_CHUNK_SIZE, &(int){ DB_CHUNK });
     // Emptying the log is ours: done by SQLite inside COMMIT, its failure would look like the commit's.
     sqlite3_wal_autocheckpoint(sq, 0);
     return r;

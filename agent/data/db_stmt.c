@@ -165,8 +165,10 @@ void db_end_failed(struct db *db, int cls)
     db->failed = cls;
     if (db->sq != NULL && !sqlite3_get_autocommit(db->sq))
         (void)!db_exec(db->sq, "ROLLBACK", NULL);
-    if (cls == E_NOSPC && db->sq != NULL) // the log's blocks are ours already: emptied, it has room for the next transaction
+    if (cls == E_NOSPC && db->sq != NULL) { // the log's blocks are ours already: emptied, it has room for the next transaction
         sqlite3_wal_checkpoint_v2(db->sq, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        db->tight_to_ms = clock_mono(db->clock) + DB_TIGHT_MS;
+    }
     db_metas_ended(db, false);
     db_tell_hooks(db, cls);
 }

@@ -30,8 +30,7 @@ static void drop_written(struct outbox *o)
 
 static int write_ack(struct outbox *o, struct ack *a, struct err *e)
 {
-    struct db_stmt *s = db_stmt(o->db, "UPDATE status SET pending=0,crc=row_crc('status',key,uid,generation,seq,boot,boot_ms,wall_us,trusted,hash,0,json)"
-                                       " WHERE pending AND seq=?1");
+    struct db_stmt *s = db_stmt(o->db, "DELETE FROM unsent WHERE seq=?1");
     db_bind_int(s, 1, a->seq);
     int r = db_run(s, e);
     if (r == 0 && db_changes(o->db) == 0) {
@@ -131,7 +130,7 @@ int outbox_query(struct outbox *o, const char *sql, int64_t *v, struct err *e)
 static int subtract_acks(struct outbox *o, struct err *e)
 {
     for (size_t i = 0; i < o->n_acks; i++) {
-        struct db_stmt *s = db_stmt(o->db, "SELECT (SELECT count(*) FROM status WHERE pending AND seq=?1),(SELECT count(*) FROM event WHERE pending AND seq=?1)");
+        struct db_stmt *s = db_stmt(o->db, "SELECT (SELECT count(*) FROM unsent WHERE seq=?1),(SELECT count(*) FROM event WHERE pending AND seq=?1)");
         db_bind_int(s, 1, o->acks[i].seq);
         int r = db_step(s, e);
         if (r < 0)
@@ -143,11 +142,25 @@ static int subtract_acks(struct outbox *o, struct err *e)
     return 0;
 }
 
+// What is in `unsent` could be among what a salvage lost: then every status is told again, which the server takes without a change.
+static int resend_after_salvage(struct outbox *o, struct err *e)
+{
+    const struct db_salvage *s = db_salvaged(o->db);
+    if (!s->happened || strcmp(o->salvage, s->aside) == 0)
+        return 0;
+    int r = outbox_resend_all(o, e);
+    if (r == 0)
+        snprintf(o->salvage, sizeof(o->salvage), "%s", s->aside);
+    return r;
+}
+
 int outbox_recount(struct outbox *o, struct err *e)
 {
     if (!o->stale)
         return 0;
-    int r = outbox_query(o, "SELECT count(*) FROM status WHERE pending", &o->status_pending, e);
+    int r = resend_after_salvage(o, e);
+    if (r == 0)
+        r = outbox_query(o, "SELECT count(*) FROM unsent", &o->status_pending, e);
     if (r == 0)
         r = outbox_query(o, "SELECT count(*) FROM event WHERE pending", &o->events_pending, e);
     if (r == 0)

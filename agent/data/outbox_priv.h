@@ -35,6 +35,7 @@ struct outbox {
     int64_t uncommitted;      // events of the transaction that is open
     int64_t handed_out;       // events up to here were given to somebody: a repeat is a new one
     int64_t none_pending_to;  // no event before this seq is pending
+    char salvage[512];        // the last one whose losses were seen to: its damaged file
     bool lost_changed, shed;  // shed: the disk was full, let events go with the next one
 };
 
@@ -56,6 +57,7 @@ int outbox_events_corrected(struct outbox *o, const char *boot_id, int64_t wall_
 int outbox_events_oldest(struct outbox *o, int64_t *us, struct err *e) MUST_USE; // of the pending ones; 0 = none
 
 // outbox_status.c
+int outbox_resend_all(struct outbox *o, struct err *e) MUST_USE; // the counts are stale after it
 int outbox_status_corrected(struct outbox *o, const char *boot_id, int64_t wall_minus_boot_us, struct err *e) MUST_USE;
 int outbox_status_oldest(struct outbox *o, int64_t *us, struct err *e) MUST_USE;
 

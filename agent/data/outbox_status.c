@@ -5,8 +5,9 @@
 
 #include "data/outbox_priv.h"
 
-#define STATUS_CRC "row_crc('status',key,uid,generation,seq,boot,boot_ms,wall_us,trusted,hash,pending,json)"
-#define STATUS_COLUMNS "key,uid,generation,seq,wall_us,hash,pending,json,crc=" STATUS_CRC
+#define STATUS_CRC "row_crc('status',s.key,s.uid,s.generation,s.seq,s.boot,s.boot_ms,s.wall_us,s.trusted,s.hash,s.json)"
+#define STATUS_COLUMNS "s.key,s.uid,s.generation,s.seq,s.wall_us,s.hash,s.json,s.crc=" STATUS_CRC
+#define IS_UNSENT "EXISTS(SELECT 1 FROM unsent u WHERE u.seq=s.seq)"
 
 void status_slot_fini(struct status_slot *s)
 {
@@ -15,75 +16,121 @@ void status_slot_fini(struct status_slot *s)
 
 // --- Reading
 
-static int fill(struct outbox *o, struct db_stmt *s, struct status_slot *out, struct err *e)
+// The columns STATUS_COLUMNS; `unsent` from wherever the statement has it.
+static int fill(struct outbox *o, struct db_stmt *s, bool unsent, struct status_slot *out, struct err *e)
 {
     size_t n;
     snprintf(out->key, sizeof(out->key), "%s", db_text(s, 0));
-    out->seq = db_int(s, 3);
-    if (db_int(s, 8) == 0)
+    if (db_int(s, 7) == 0)
         return db_bad_row(o->db, "status", out->key, e);
     snprintf(out->uid, sizeof(out->uid), "%s", db_text(s, 1));
     out->generation = db_int(s, 2);
+    out->seq = db_int(s, 3);
     out->at_us = db_int(s, 4);
     out->hash = (uint64_t)db_int(s, 5);
-    out->pending = db_int(s, 6) != 0 && !outbox_is_acked(o, out->seq);
-    const void *json = db_blob(s, 7, &n);
+    out->pending = unsent && !outbox_is_acked(o, out->seq);
+    const void *json = db_blob(s, 6, &n);
     buf_reset(&out->json);
     return buf_add(&out->json, json, n, e);
 }
 
-// 1 with a row in *out, 0 without, < 0.
-static int take(struct outbox *o, struct db_stmt *s, struct status_slot *out, struct err *e)
+int outbox_status_get(struct outbox *o, const char *key, struct status_slot *out, struct err *e)
 {
+    struct db_stmt *s = db_stmt(o->db, "SELECT " STATUS_COLUMNS "," IS_UNSENT " FROM status s WHERE s.key=?1");
+    db_bind_text(s, 1, key);
+    int r = db_step(s, e);
+    if (r != 1)
+        return r == 0 ? err_set(e, E_NOTFOUND, "no status of %s", key) : r;
+    r = fill(o, s, db_int(s, 8) != 0, out, e);
+    db_done(s);
+    return r;
+}
+
+static int forget_unsent(struct outbox *o, int64_t seq, struct err *e)
+{
+    struct db_stmt *s = db_stmt(o->db, "DELETE FROM unsent WHERE seq=?1");
+    db_bind_int(s, 1, seq);
+    return db_run(s, e);
+}
+
+// What the row of `unsent` after a seq leads to.
+enum found { FOUND_END, FOUND_SLOT, FOUND_NOTHING, FOUND_BAD_SLOT, FOUND_BAD_ROW };
+
+// *seq is moved on to that row.
+static int find_after(struct outbox *o, int64_t *seq, struct status_slot *out, enum found *what, struct err *e)
+{
+    struct db_stmt *s = db_stmt(o->db, "SELECT " STATUS_COLUMNS ",u.seq,u.crc=row_crc('unsent',u.seq,u.key) FROM unsent u"
+                                       " LEFT JOIN status s ON s.key=u.key AND s.seq=u.seq WHERE u.seq>?1 ORDER BY u.seq LIMIT 1");
+    db_bind_int(s, 1, *seq);
+    *what = FOUND_END;
     int r = db_step(s, e);
     if (r != 1)
         return r;
-    r = fill(o, s, out, e);
+    r = 0;
+    *seq = db_int(s, 8);
+    if (db_int(s, 9) == 0) {
+        *what = FOUND_BAD_ROW;
+    } else if (db_text(s, 0) == NULL) {
+        *what = FOUND_NOTHING;
+    } else {
+        r = fill(o, s, true, out, e);
+        *what = r == E_CORRUPT ? FOUND_BAD_SLOT : FOUND_SLOT;
+    }
     db_done(s);
-    return r == 0 ? 1 : r;
+    return *what == FOUND_BAD_SLOT ? 0 : r;
 }
 
-int outbox_status_get(struct outbox *o, const char *key, struct status_slot *out, struct err *e)
+int outbox_resend_all(struct outbox *o, struct err *e)
 {
-    struct db_stmt *s = db_stmt(o->db, "SELECT " STATUS_COLUMNS " FROM status WHERE key=?1");
-    db_bind_text(s, 1, key);
-    int r = take(o, s, out, e);
-    return r == 0 ? err_set(e, E_NOTFOUND, "no status of %s", key) : MIN(r, 0);
+    o->stale = true;
+    return db_run(db_stmt(o->db, "INSERT OR IGNORE INTO unsent(seq,key,crc) SELECT seq,key,row_crc('unsent',seq,key) FROM status"), e);
 }
 
-// The next pending slot after out->seq; damaged ones go. 1, 0 or < 0.
-static int next_pending(struct outbox *o, struct status_slot *out, struct err *e)
+// A row of `unsent` that leads to no status. Which status it was for is not known when it is damaged: all are told again.
+static int mend(struct outbox *o, int64_t seq, const struct status_slot *slot, enum found what, struct err *e)
 {
-    for (int64_t after = out->seq;;) {
-        struct err why = ERR_INIT;
-        struct db_stmt *s = db_stmt(o->db, "SELECT " STATUS_COLUMNS " FROM status WHERE pending AND seq>?1 ORDER BY seq LIMIT 1");
-        db_bind_int(s, 1, after);
-        int r = take(o, s, out, &why);
-        bool damaged = r == E_CORRUPT && out->seq > after;
-        if (damaged) {
-            o->status_dropped++;
-            r = outbox_status_delete(o, out->key, &why);
-        } else if (r == 1 && out->pending) {
-            return 1;
-        }
-        if (r < 0 && e != NULL)
-            *e = why;
-        if (r < 0 || (r == 0 && !damaged))
+    o->stale = true;
+    int r = forget_unsent(o, seq, e);
+    if (r == 0 && what == FOUND_BAD_ROW) {
+        (void)!db_bad_row(o->db, "unsent", "some object", NULL);
+        r = outbox_resend_all(o, e);
+    }
+    if (r == 0 && what == FOUND_BAD_SLOT) {
+        o->status_dropped++;
+        r = outbox_status_delete(o, slot->key, e);
+    }
+    return r;
+}
+
+// The next pending slot after *seq, which moves on. 1, 0 or < 0.
+static int next_pending(struct outbox *o, int64_t *seq, struct status_slot *out, struct err *e)
+{
+    for (;;) {
+        enum found what;
+        int64_t before = *seq;
+        int r = find_after(o, seq, out, &what, e);
+        if (r != 0 || what == FOUND_END)
             return r;
-        after = out->seq;
+        if (what == FOUND_SLOT && out->pending)
+            return 1;
+        if (what != FOUND_SLOT) {
+            r = mend(o, *seq, out, what, e);
+            *seq = before;
+        }
+        if (r != 0)
+            return r;
     }
 }
 
 int outbox_status_pending(struct outbox *o, int64_t after_seq, int max, int (*fn)(void *ctx, const struct status_slot *s), void *ctx, struct err *e)
 {
     struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
-    slot.seq = after_seq;
+    int64_t seq = after_seq;
     for (int i = 0; i < max; i++) {
-        int r = next_pending(o, &slot, e);
-        if (r == 1)
-            r = fn(ctx, &slot);
-        else
+        int r = next_pending(o, &seq, &slot, e);
+        if (r != 1)
             return r;
+        r = fn(ctx, &slot);
         if (r != 0)
             return r;
     }
@@ -93,7 +140,8 @@ int outbox_status_pending(struct outbox *o, int64_t after_seq, int max, int (*fn
 int outbox_status_oldest(struct outbox *o, int64_t *us, struct err *e)
 {
     struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
-    int r = o->status_pending > 0 ? next_pending(o, &slot, e) : 0;
+    int64_t seq = 0;
+    int r = o->status_pending > 0 ? next_pending(o, &seq, &slot, e) : 0;
     *us = r == 1 ? slot.at_us : 0;
     return MIN(r, 0);
 }
@@ -108,7 +156,7 @@ struct known {
 
 static int look_up(struct outbox *o, const char *key, const char *uid, uint64_t hash, struct known *k, struct err *e)
 {
-    struct db_stmt *s = db_stmt(o->db, "SELECT seq,pending,uid=?2 AND hash=?3,crc=" STATUS_CRC " FROM status WHERE key=?1");
+    struct db_stmt *s = db_stmt(o->db, "SELECT s.seq," IS_UNSENT ",s.uid=?2 AND s.hash=?3,s.crc=" STATUS_CRC " FROM status s WHERE s.key=?1");
     db_bind_text(s, 1, key);
     db_bind_text(s, 2, uid);
     db_bind_int(s, 3, (int64_t)hash);
@@ -130,11 +178,11 @@ static int write_slot(struct outbox *o, const char *key, const char *uid, int64_
 {
     struct instant now;
     clock_instant(o->clock, &now);
-    struct db_stmt *s = db_stmt(o->db, "INSERT INTO status(key,uid,generation,seq,boot,boot_ms,wall_us,trusted,hash,pending,json,crc)"
-                                       " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,1,?10,row_crc('status',?1,?2,?3,?4,?5,?6,?7,?8,?9,1,?10))"
+    struct db_stmt *s = db_stmt(o->db, "INSERT INTO status(key,uid,generation,seq,boot,boot_ms,wall_us,trusted,hash,json,crc)"
+                                       " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,row_crc('status',?1,?2,?3,?4,?5,?6,?7,?8,?9,?10))"
                                        " ON CONFLICT(key) DO UPDATE SET uid=excluded.uid,generation=excluded.generation,seq=excluded.seq,"
                                        "boot=excluded.boot,boot_ms=excluded.boot_ms,wall_us=excluded.wall_us,trusted=excluded.trusted,"
-                                       "hash=excluded.hash,pending=1,json=excluded.json,crc=excluded.crc");
+                                       "hash=excluded.hash,json=excluded.json,crc=excluded.crc");
     db_bind_text(s, 1, key);
     db_bind_text(s, 2, uid);
     db_bind_int(s, 3, generation);
@@ -145,8 +193,23 @@ static int write_slot(struct outbox *o, const char *key, const char *uid, int64_
     db_bind_int(s, 8, now.trusted);
     db_bind_int(s, 9, (int64_t)hash);
     db_bind_blob(s, 10, json, len);
-    int r = db_run(s, e);
-    o->next_seq += r == 0;
+    return db_run(s, e);
+}
+
+// The slot with the newest seq is to be sent, whatever of it was before.
+static int set_unsent(struct outbox *o, const char *key, const struct known *k, struct err *e)
+{
+    int r = k->there ? forget_unsent(o, k->seq, e) : 0;
+    if (r != 0)
+        return r;
+    struct db_stmt *s = db_stmt(o->db, "INSERT INTO unsent(seq,key,crc) VALUES(?1,?2,row_crc('unsent',?1,?2))");
+    db_bind_int(s, 1, o->next_seq);
+    db_bind_text(s, 2, key);
+    r = db_run(s, e);
+    if (r == 0) {
+        o->next_seq++;
+        o->status_pending += !k->pending;
+    }
     return r;
 }
 
@@ -164,10 +227,9 @@ int outbox_status_put(struct outbox *o, const char *key, const char *uid, int64_
     r = outbox_make_room(o, STATUS_RESERVE, e);
     if (r == 0)
         r = write_slot(o, key, uid, generation, json, len, hash, e);
-    if (r != 0)
-        return r;
-    o->status_pending += !k.pending;
-    return 1;
+    if (r == 0)
+        r = set_unsent(o, key, &k, e);
+    return r != 0 ? r : 1;
 }
 
 int outbox_status_delete(struct outbox *o, const char *key, struct err *e)
@@ -176,9 +238,12 @@ int outbox_status_delete(struct outbox *o, const char *key, struct err *e)
     int r = outbox_recount(o, e);
     if (r == 0)
         r = look_up(o, key, "", 0, &k, e);
-    if (r == 0 && k.there)
-        r = outbox_keep_seq(o, k.seq, e);
     if (r != 0 || !k.there)
+        return r;
+    r = outbox_keep_seq(o, k.seq, e);
+    if (r == 0)
+        r = forget_unsent(o, k.seq, e);
+    if (r != 0)
         return r;
     struct db_stmt *s = db_stmt(o->db, "DELETE FROM status WHERE key=?1");
     db_bind_text(s, 1, key);
@@ -197,20 +262,16 @@ int outbox_status_resend(struct outbox *o, const char *key, struct err *e)
         r = look_up(o, key, "", 0, &k, e);
     if (r == 0 && !k.there)
         r = err_set(e, E_NOTFOUND, "no status of %s", key);
+    if (r == 0 && !k.whole)
+        r = db_bad_row(o->db, "status", key, e);
     if (r != 0 || k.pending)
         return r;
-    struct db_stmt *s = db_stmt(o->db, "UPDATE status SET pending=1,seq=?2,crc=row_crc('status',key,uid,generation,?2,boot,boot_ms,wall_us,trusted,hash,1,json)"
-                                       " WHERE key=?1 AND crc=" STATUS_CRC);
+    struct db_stmt *s = db_stmt(o->db, "UPDATE status SET seq=?2,crc=row_crc('status',key,uid,generation,?2,boot,boot_ms,wall_us,trusted,hash,json)"
+                                       " WHERE key=?1");
     db_bind_text(s, 1, key);
     db_bind_int(s, 2, o->next_seq);
     r = db_run(s, e);
-    if (r != 0)
-        return r;
-    if (db_changes(o->db) == 0) // damaged: its checksum must not be made right
-        return db_bad_row(o->db, "status", key, e);
-    o->next_seq++;
-    o->status_pending++;
-    return 0;
+    return r == 0 ? set_unsent(o, key, &k, e) : r;
 }
 
 void outbox_status_ack(struct outbox *o, const char *key, int64_t seq)
@@ -232,8 +293,8 @@ int outbox_status_corrected(struct outbox *o, const char *boot_id, int64_t wall_
     if (r != 1)
         return r;
     db_done(s);
-    s = db_stmt(o->db, "UPDATE status SET wall_us=boot_ms*1000+?2,trusted=1,"
-                       "crc=row_crc('status',key,uid,generation,seq,boot,boot_ms,boot_ms*1000+?2,1,hash,pending,json)"
+    s = db_stmt(o->db, "UPDATE status AS s SET wall_us=boot_ms*1000+?2,trusted=1,"
+                       "crc=row_crc('status',key,uid,generation,seq,boot,boot_ms,boot_ms*1000+?2,1,hash,json)"
                        " WHERE boot=?1 AND NOT trusted AND crc=" STATUS_CRC);
     db_bind_int(s, 1, outbox_boot_hash(boot_id));
     db_bind_int(s, 2, wall_minus_boot_us);
