@@ -96,10 +96,21 @@ static int cfg_check(const struct kind *k, const struct kind_env *env, const str
 
 // --- Small things
 
-static void keep_verdict(struct cfg_run *run, const char *text)
+// True when it is another than the one kept: only then is it news.
+static bool keep_verdict(struct cfg_run *run, const char *text)
+{
+    bool news = run->verdict == NULL || strcmp(run->verdict, text) != 0;
+    if (news) {
+        free(run->verdict);
+        run->verdict = strdup(text);
+    }
+    return news;
+}
+
+static void drop_verdict(struct cfg_run *run)
 {
     free(run->verdict);
-    run->verdict = strdup(text);
+    run->verdict = NULL;
 }
 
 static const char *verdict(const struct cfg_run *run)
@@ -209,11 +220,12 @@ static void judged(struct work *w, const struct command *c)
     w->judged = true;
     if (c->ok) {
         run->validated = run->command_spec;
+        drop_verdict(run);
         return;
     }
     run->rejected = run->command_spec;
-    keep_verdict(run, c->verdict.msg);
-    pass_event(w->p, true, "ValidationFailed", "Validate", "nothing was replaced: %s", c->verdict.msg);
+    if (keep_verdict(run, c->verdict.msg))
+        pass_event(w->p, true, "ValidationFailed", "Validate", "nothing was replaced: %s", c->verdict.msg);
 }
 
 static int changed(struct work *w, const struct command *c, struct err *e)
@@ -222,14 +234,15 @@ static int changed(struct work *w, const struct command *c, struct err *e)
     if (c->ok) {
         run->change_failures = 0;
         w->owed = false;
+        drop_verdict(run);
         return cfg_owed_set(w->env->db, w->p->key, false, e);
     }
     int shift = MIN(run->change_failures, 9);
     run->change_failures++;
     run->failed_change = run->command_spec;
     run->change_at_ms = w->now_ms + MIN((int64_t)CHANGE_RETRY_FIRST_MS << shift, CHANGE_RETRY_MAX_MS);
-    keep_verdict(run, c->verdict.msg);
-    pass_event(w->p, true, "OnChangeFailed", "OnChange", "%s", c->verdict.msg);
+    if (keep_verdict(run, c->verdict.msg))
+        pass_event(w->p, true, "OnChangeFailed", "OnChange", "%s", c->verdict.msg);
     return 0;
 }
 
@@ -644,9 +657,8 @@ static void cfg_fini(const struct kind_env *env, void *state)
     struct cfg_run *run = state;
     stop_command(env, run, NULL);
     cfg_unwatch(&run->watches, env);
-    free(run->verdict);
+    drop_verdict(run);
     free(run->fight);
-    run->verdict = NULL;
     run->fight = NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kinds/field.h"
+#include "wire/base64.h"
 
 const char *const cfg_deletion_words[] = { "Restore", "Delete", "Keep", NULL };
 
@@ -38,34 +39,21 @@ static void check_path(const struct field *f, const char *path, const struct cfg
     field_bad(f, "%.200s is not below a directory that this node lets be written ([guard] paths)", path);
 }
 
-static int base64_value(char c)
+// The schema allows one alphabet, the decoder knows both.
+static void decode_base64(struct cfg_file *out, const struct field *content)
 {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c != '\0' ? strchr(alphabet, c) : NULL;
-    return at != NULL ? (int)(at - alphabet) : -1;
-}
-
-// White space does not count, padding may be missing. False: no base64.
-static bool base64_decode(const char *s, char *out, size_t *n)
-{
-    uint32_t bits = 0;
-    int have = 0, padding = 0;
-    *n = 0;
-    for (; *s != '\0'; s++) {
-        int v = base64_value(*s);
-        if (strchr(" \t\r\n\f", *s) != NULL)
-            continue;
-        padding += *s == '=';
-        if (*s == '=' && padding <= 2)
-            continue;
-        if (v < 0 || padding > 0)
-            return false;
-        bits = (bits << 6 | (uint32_t)v) & 0xffffff;
-        have += 6;
-        if (have >= 8)
-            out[(*n)++] = (char)(bits >> (have -= 8) & 0xff);
-    }
-    return have < 6; // six bits left over are a character that says nothing
+    struct err why = ERR_INIT;
+    struct buf bytes AUTO_BUF = BUF_INIT(CFG_CONTENT_MAX);
+    bool ok = strpbrk(out->content, "-_") == NULL && base64_decode(out->content, out->len, &bytes, &why) == 0;
+    char *copy = arena_alloc(content->d->arena, bytes.len + 1);
+    if (!ok)
+        field_bad(content, "must be base64");
+    else if (copy == NULL)
+        field_no_memory(content);
+    else
+        memcpy(copy, buf_str(&bytes), bytes.len);
+    out->content = copy;
+    out->len = bytes.len;
 }
 
 static void decode_content(struct cfg_file *out, const struct field *f)
@@ -76,16 +64,10 @@ static void decode_content(struct cfg_file *out, const struct field *f)
     field_require(&content);
     out->content = field_text(f, "content", &rule, "");
     out->len = strlen(out->content);
-    if (field_choice(f, "encoding", encodings, 0) == 1) {
-        char *bytes = arena_alloc(f->d->arena, out->len / 4 * 3 + 4);
-        if (bytes == NULL)
-            field_no_memory(&content);
-        else if (!base64_decode(out->content, bytes, &out->len))
-            field_bad(&content, "must be base64");
-        if (f->d->rc != 0)
-            return;
-        out->content = bytes;
-    }
+    if (field_choice(f, "encoding", encodings, 0) == 1)
+        decode_base64(out, &content);
+    if (f->d->rc != 0)
+        return;
     if (out->len > CFG_CONTENT_MAX)
         field_bad(&content, "has %zu bytes, more than %d", out->len, CFG_CONTENT_MAX);
     sha256_hex(out->content, out->len, out->sha);
