@@ -111,10 +111,11 @@ void sync_identity_lost(struct sync *s, const char *fmt, ...)
     retry_in(s, RECHECK_LOST_MS + clock_rand(s->kube->clock, RECHECK_LOST_MS / 10));
 }
 
-// A source that fails alone (its CRD is missing, 403) does not keep the others, or the outbox, waiting.
+// A source that fails alone and for long (its CRD is missing, 403) does not keep the others, or the outbox, waiting.
 static bool settled(const struct source *src)
 {
-    return src->current || src->state == SRC_BACKOFF;
+    int cls = src->last.cls;
+    return src->current || (src->state == SRC_BACKOFF && (cls == E_FORBIDDEN || cls == E_NOTFOUND || cls == E_UNSUP || cls == E_INVAL));
 }
 
 void sync_settled(struct sync *s)

@@ -394,13 +394,14 @@ static int watch_seconds(struct source *src)
     return (int)((base + clock_rand(src->sync->kube->clock, base + 1)) / 1000);
 }
 
+// A watch never says that it has caught up; a delta poll does, by ending. So the first contact after an outage is a poll, whatever the mode.
 static void follow(struct source *src)
 {
     struct kube_list_opts o = { .watch = true, .bookmarks = true, .resource_version = src->rv };
     src->state = SRC_FOLLOW;
     if (src->rv[0] == '\0') {
         start_list(src);
-    } else if (sync_mode_now(src->sync) == SYNC_WATCH) {
+    } else if (sync_mode_now(src->sync) == SYNC_WATCH && src->current) {
         o.timeout_s = watch_seconds(src);
         open_stream(src, HOW_WATCH, &o, 0, WATCH_IDLE_MS);
     } else {
