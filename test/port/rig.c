@@ -43,7 +43,8 @@ static void on_changed(void *ctx, const char *owner)
 static bool new_port(struct rig *r)
 {
     struct err e = ERR_INIT;
-    struct exec_port_conf c = { .run_dir = r->run_dir, .log_dir = r->log_dir, .self = "/proc/self/exe" };
+    const char *self = getenv("RIG_SELF");
+    struct exec_port_conf c = { .run_dir = r->run_dir, .log_dir = r->log_dir, .self = self != NULL ? self : "/proc/self/exe" };
     int rc;
     if (strcmp(r->name, "exec") == 0)
         rc = port_exec_new(&r->port, r->loop, r->disk, &c, &e);

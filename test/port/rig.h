@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rig — a port with all that it needs, for the tests of ports: loop, clock, disk, directories; and waiting for what it does.
 //
-// A test program that uses the exec port is its own `limpet`: its main() begins with RIG_MAIN(argc, argv).
+// A test program that uses the exec port is its own `limpet`: its main() begins with RIG_MAIN(argc, argv). RIG_SELF in the environment names
+// another binary, e.g. to measure the shims of build/limpet.
 // Nothing here checks: it waits, with a generous deadline, and says whether it came true.
 #ifndef TEST_PORT_RIG_H
 #define TEST_PORT_RIG_H
