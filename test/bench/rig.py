@@ -278,7 +278,7 @@ class Agent:
         self.files = files or os.path.join(rig.disk, name, "files")
         self.run_dir = os.path.join(rig.ram, name)
         self.ini = os.path.join(self.run_dir, "limpet.ini")
-        self.process = None
+        self.process, self.passes = None, None
         os.makedirs(self.files, exist_ok=True)
         os.makedirs(self.run_dir, exist_ok=True)
         self._configure(settings or {})
@@ -377,14 +377,22 @@ class Agent:
     def offline(self):
         return self.link() == "Offline"
 
-    def idle(self):
-        """Everything is done and reported."""
+    def quiet(self):
+        """Since it was last asked, no pass was made. (Each object is queued for a later look at any time.)"""
         s = self.status()
-        return s and s["link"]["state"] == "Online" and s["engine"]["queued"] == 0 and \
-            s["outbox"]["statusPending"] == 0 and s["outbox"]["eventsPending"] == 0
+        passes, self.passes = self.passes, s and s["engine"]["passes"]
+        return s if s and passes == self.passes and s["engine"]["waiting"] == 0 else None
+
+    def idle(self):
+        """Quiet, and everything is reported."""
+        s = self.quiet()
+        return s and s["link"]["state"] == "Online" and s["outbox"]["statusPending"] == 0 and s["outbox"]["eventsPending"] == 0
 
     def settle(self, seconds=120):
-        wait_for(f"agent {self.name} has nothing left to do", seconds, self.idle, 0.2)
+        try:
+            wait_for(f"agent {self.name} has nothing left to do", seconds, self.idle, 0.2)
+        except BenchError as e:
+            raise BenchError(f"{e}; {self.status()}; {self.last_words()}") from None
         return self
 
     def last_words(self):

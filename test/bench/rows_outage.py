@@ -231,7 +231,7 @@ def replay(bench):
     wait_for("the agent notices", 60, o.agent.offline, 0.2)
     began = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 1))
     o.edit_all()
-    wait_for("the agent is done", 60, lambda: o.agent.status()["engine"]["queued"] == 0, 0.2)
+    wait_for("the agent is done", 60, o.agent.quiet, 0.2)
     waiting, ring = o.agent.status()["outbox"], o.ring()
     accepted = Watched(o)
     o.relay.ask("accept")
