@@ -347,14 +347,11 @@ static bool cannot_stream(const struct source *src, const struct err *e)
 static void on_stream_done(struct kube_call *c, struct err *e)
 {
     struct source *src = container_of(c, struct source, call);
-    struct err own = c->err;
     if (src->how == HOW_WATCH)
         sync_watch_ended(src->sync, loop_now(src->sync->loop) - src->opened_ms);
-    if (e != NULL && e->cls == E_CANCELED && own.cls != 0 && own.cls != E_CANCELED)
-        e = &own;
     if (src->state == SRC_BACKOFF)
         return; // list_complete() failed and set the timer
-    if (e == NULL || (e->cls == E_CANCELED && own.cls == 0)) {
+    if (e == NULL || e->cls == E_CANCELED) { // stopped by ourselves, and not for an error of ours: that would stand in e
         sync_contact(src->sync);
         if (!src->marking && table_count(&src->pending) == 0)
             became_current(src);

@@ -117,6 +117,20 @@ void sim_note(struct sim *s, const char *who, const char *fmt, ...)
         printf("# %s\n", line);
 }
 
+void sim_trace(const struct sim *s, const char *fmt, ...)
+{
+    char line[NOTE_MAX];
+    va_list ap;
+    if (!s->verbose)
+        return;
+    stamp(s, line, sizeof(line), "...");
+    printf("# %s", line);
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    printf("\n");
+}
+
 void sim_shows(const struct sim *s, size_t last)
 {
     uint64_t n = MIN(MIN(s->n_notes, (uint64_t)NOTES_KEPT), (uint64_t)last);

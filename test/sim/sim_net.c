@@ -63,6 +63,7 @@ static void call_done(struct flight *f)
 {
     struct http_req *r = f->req;
     struct err fate = f->fate;
+    sim_trace(f->net->sim, "<- %s %.140s: %d %s", f->method, f->url, f->answer.status, fate.cls != 0 ? fate.msg : "");
     f->net->under_way--;
     f->req = NULL;
     flight_free(f);
@@ -332,6 +333,7 @@ static int submit(struct transport *t, struct http_req *r, struct err *e)
     snprintf(f->content_type, sizeof(f->content_type), "%s", r->content_type != NULL ? r->content_type : "");
     f->fault = draw_fault(n);
     list_add_tail(&n->flying, &f->link);
+    sim_trace(n->sim, "-> %s %.140s fault=%d", f->method, f->url, (int)f->fault);
     r->impl = f;
     r->bytes_in = 0;
     r->bytes_out = 200 + r->body_len;
