@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
+#include "kinds/edgeconfig_pass.h"
+
+static bool must_write(const struct cfg_pass *w, const struct cfg_item *i)
+{
+    return i->differs && !(w->held && cfg_item_is_drift(i));
+}
+
+// --- Intents: durable before the machine is touched
+
+static struct cfg_record *new_record(struct cfg_pass *w, struct cfg_item *i)
+{
+    struct cfg_record *r = &w->records.items[w->records.n++];
+    *r = (struct cfg_record){ .path = arena_strdup(w->p->arena, i->want->path) };
+    i->record = r;
+    return r->path != NULL ? r : NULL;
+}
+
+static int put_record(struct cfg_pass *w, const struct cfg_item *i, struct err *e)
+{
+    i->record->policy = w->spec.deletion;
+    return cfg_record_put(w->env->db, w->p->key, i->record, e);
+}
+
+// A path that is not ours yet: what lies there is saved before anything else may happen to it.
+static int take_over(struct cfg_pass *w, struct cfg_item *i, bool *commit, struct err *e)
+{
+    struct cfg_record *r = new_record(w, i);
+    if (r == NULL)
+        return err_set(e, E_NOMEM, "record of %s", i->want->path);
+    int rc = cfg_item_backup(w->env, w->p->key, i, r, w->spec.deletion, e);
+    if (rc < 0)
+        return rc;
+    cfg_record_aim(r, &i->version);
+    r->applied = !i->differs;
+    *commit |= i->differs;
+    return put_record(w, i, e);
+}
+
+static int intend_item(struct cfg_pass *w, struct cfg_item *i, bool *commit, struct err *e)
+{
+    if (i->record == NULL)
+        return take_over(w, i, commit, e);
+    bool same = cfg_version_equal(&i->record->written, &i->version);
+    bool settled = i->record->applied || i->differs;
+    if (same && settled && i->record->policy == w->spec.deletion)
+        return 0;
+    // Without an onChange to owe, the write may come first: should we die in between, the file matches and the next pass takes note.
+    if (!same && i->differs && w->spec.on_change.argv == NULL)
+        return 0;
+    if (!same)
+        cfg_record_aim(i->record, &i->version);
+    i->record->applied = !i->differs || (same && i->record->applied);
+    return put_record(w, i, e);
+}
+
+static int removal_of(struct cfg_pass *w, const struct cfg_record *r, enum cfg_release *what, struct err *e)
+{
+    *what = CFG_UNTOUCHED;
+    return cfg_spec_file(&w->spec, r->path) == NULL ? cfg_release_plan(w->env, r, w->spec.deletion, what, e) : 0;
+}
+
+static int will_touch(struct cfg_pass *w, bool *touch, struct err *e)
+{
+    enum cfg_release what;
+    *touch = false;
+    for (size_t i = 0; i < w->spec.n_files; i++)
+        *touch |= must_write(w, &w->items[i]);
+    for (size_t i = 0; !*touch && i < w->records.n; i++) {
+        int rc = removal_of(w, &w->records.items[i], &what, e);
+        if (rc < 0)
+            return rc;
+        *touch = what == CFG_RESTORED || what == CFG_REMOVED;
+    }
+    return 0;
+}
+
+static int owe_change(struct cfg_pass *w, bool *commit, struct err *e)
+{
+    bool touch = false;
+    bool wanted = w->spec.on_change.argv != NULL;
+    int rc = wanted && !w->owed ? will_touch(w, &touch, e) : 0;
+    if (rc < 0 || (wanted ? !touch : !w->owed))
+        return rc;
+    *commit |= wanted;
+    w->owed = wanted;
+    return cfg_owed_set(w->env->db, w->p->key, wanted, e);
+}
+
+int cfg_intend(struct cfg_pass *w, struct err *e)
+{
+    bool commit = false;
+    int rc = owe_change(w, &commit, e);
+    for (size_t i = 0; rc == 0 && i < w->spec.n_files; i++)
+        rc = intend_item(w, &w->items[i], &commit, e);
+    if (rc == E_TOOBIG)
+        return cfg_block(w, "CannotSave", e->msg);
+    if (rc < 0 || !commit)
+        return rc;
+    w->progress = "Applying";
+    w->why = "files are about to be written";
+    status_cond(w->p->status, "Ready", COND_FALSE, "Applying", "%s", w->why);
+    pass_after_commit(w->p);
+    return CFG_END;
+}
+
+// --- Acting
+
+// A copy that is lost or damaged cannot be put back, now or later: the file stays, and somebody hears of it.
+int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion policy, struct err *e)
+{
+    static const char *const what_text[] = { [CFG_RESTORED] = "restored", [CFG_REMOVED] = "removed" };
+    struct err why = ERR_INIT;
+    enum cfg_release what;
+    int rc = cfg_release_plan(p->env, r, policy, &what, e);
+    if (rc < 0)
+        return rc;
+    rc = cfg_release_do(p->env, p->key, r, what, &why);
+    if (what == CFG_RESTORED && (rc == E_NOTFOUND || rc == E_CORRUPT))
+        what = CFG_NO_BACKUP;
+    else if (rc < 0) {
+        *e = why;
+        return rc;
+    }
+    if (what == CFG_FOREIGN)
+        pass_event(p, true, "KeptForeign", "Release", "%.600s was changed by somebody else and stays as it is", r->path);
+    else if (what == CFG_NO_BACKUP)
+        pass_event(p, true, "KeptNoBackup", "Release", "%.600s stays as it is: what lay there before could not be kept", r->path);
+    else if (what != CFG_UNTOUCHED)
+        pass_event(p, false, "Released", "Release", "%.600s was %s", r->path, what_text[what]);
+    rc = cfg_record_delete(p->env->db, p->key, r->path, e);
+    return rc == 0 ? cfg_backup_remove(p->env, p->key, r->path, e) : rc;
+}
+
+int cfg_release_removed(struct cfg_pass *w, struct err *e)
+{
+    for (size_t i = 0; i < w->records.n; i++) {
+        const struct cfg_record *r = &w->records.items[i];
+        int rc = cfg_spec_file(&w->spec, r->path) == NULL ? cfg_release(w->p, r, w->spec.deletion, e) : 0;
+        if (rc < 0)
+            return rc;
+    }
+    return CFG_ON;
+}
+
+static void count_repair(struct cfg_pass *w, const struct cfg_item *i, const char *what)
+{
+    struct cfg_run *run = w->run;
+    run->repairs++;
+    pass_event(w->p, false, "DriftRepaired", "Repair", "%.600s: %s", i->want->path, what);
+    if (run->fight == NULL)
+        run->fight = calloc(1, sizeof(*run->fight));
+    if (run->fight == NULL || !fight_repaired(run->fight, i->want->path, w->now_ms))
+        return;
+    pass_event(w->p, true, "DriftFight", "Repair", "another writer keeps changing %.600s; repairs come at longer intervals now",
+               i->want->path);
+}
+
+static int write_item(struct cfg_pass *w, struct cfg_item *i, struct err *e)
+{
+    char what[64];
+    bool drift = cfg_item_is_drift(i);
+    cfg_item_differences(i, what, NULL);
+    int rc = cfg_item_write(w->env, i, e);
+    if (rc < 0)
+        return err_wrap(e, "writing");
+    log_info("edgeconfig", "wrote key=%s path=%s differed=\"%s\"", w->p->key, i->want->path, what);
+    if (drift)
+        count_repair(w, i, what);
+    i->differs = false;
+    w->run->applied_us = clock_wall_us(w->env->clock);
+    if (drift)
+        return 0;
+    cfg_record_aim(i->record, &i->version);
+    i->record->applied = true;
+    return put_record(w, i, e);
+}
+
+int cfg_write_files(struct cfg_pass *w, struct err *e)
+{
+    for (size_t i = 0; i < w->spec.n_files; i++) {
+        int rc = must_write(w, &w->items[i]) ? write_item(w, &w->items[i], e) : 0;
+        if (rc < 0)
+            return rc;
+    }
+    return CFG_ON;
+}

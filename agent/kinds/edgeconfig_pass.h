@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// edgeconfig_pass — one pass of an EdgeConfig, shared by its parts: edgeconfig.c (order of the steps, commands, report) and
+// edgeconfig_act.c (what touches the machine). Nobody else includes it.
+#ifndef KINDS_EDGECONFIG_PASS_H
+#define KINDS_EDGECONFIG_PASS_H
+
+#include "flow/status.h"
+#include "kinds/command.h"
+#include "kinds/edgeconfig_apply.h"
+#include "kinds/edgeconfig_fight.h"
+#include "kinds/edgeconfig_watch.h"
+
+enum command_role { ROLE_VALIDATE, ROLE_ON_CHANGE };
+
+// What is remembered of the object while the agent runs.
+struct cfg_run {
+    struct command *command; // under way, or ended and not looked at yet
+    enum command_role role;
+    uint64_t command_spec;        // hash of the spec it was started for
+    uint64_t validated, rejected; // specs that were judged
+    uint64_t failed_change;       // the spec whose onChange failed last
+    int change_failures;          // in a row
+    int64_t change_at_ms;         // the next try
+    char *verdict;                // of the last command that failed
+    struct cfg_fight *fight;      // NULL = nothing was ever repaired
+    struct cfg_watches watches;
+    int64_t repairs, applied_us; // as in status; applied 0 = never
+    bool loaded;
+};
+
+// One pass.
+struct cfg_pass {
+    struct pass *p;
+    struct cfg_run *run;
+    struct kind_env *env;
+    int64_t now_ms;
+    uint64_t spec_hash;
+    struct cfg_spec spec;
+    struct cfg_records records;
+    struct cfg_item *items;
+    bool judged;                // this very pass heard a verdict of validate
+    bool owed;                  // an onChange
+    bool held;                  // drift stays for now: another writer keeps at it
+    int64_t look_ms;            // monotonic: come back then; INT64_MAX = no need
+    const char *progress, *why; // reason and message of Progressing=True; NULL = nothing is under way
+};
+
+// A step of the pass: < 0 an error, CFG_ON to the next, CFG_END: this pass ends here.
+enum { CFG_ON, CFG_END };
+
+// Ends the pass with Ready=False.
+int cfg_block(struct cfg_pass *w, const char *reason, const char *text);
+void cfg_come_back(struct cfg_pass *w, int64_t at_ms);
+
+// The steps of edgeconfig_act.c, in their order. What must not be forgotten is written down first; when that has to be durable before the
+// machine is touched, the pass ends and the next one goes on.
+int cfg_intend(struct cfg_pass *w, struct err *e) MUST_USE;
+int cfg_release_removed(struct cfg_pass *w, struct err *e) MUST_USE; // files that left the list
+int cfg_write_files(struct cfg_pass *w, struct err *e) MUST_USE;
+
+// Gives one file back by `policy` and forgets it.
+int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion policy, struct err *e) MUST_USE;
+
+#endif
