@@ -187,7 +187,8 @@ void cache_close(struct cache *c)
     db_lazy_del(&c->lazy);
     drop_written(c, true);
     table_fini(&c->notes);
-    list_each_safe(it, next, &c->markings) drop_marking(container_of(it, struct marking, link));
+    list_each_safe(it, next, &c->markings)
+        drop_marking(container_of(it, struct marking, link));
     buf_fini(&c->stripped);
     free(c);
 }
@@ -201,8 +202,7 @@ void cached_fini(struct cached *c)
 
 static struct marking *find_marking(struct cache *c, const char *source)
 {
-    list_each(it, &c->markings)
-    {
+    list_each(it, &c->markings) {
         struct marking *m = container_of(it, struct marking, link);
         if (strcmp(m->source, source) == 0)
             return m;
@@ -230,8 +230,7 @@ int cache_mark_begin(struct cache *c, const char *source, struct err *e)
 int cache_mark(struct cache *c, const char *key, struct err *e)
 {
     int r = 0;
-    list_each(it, &c->markings)
-    {
+    list_each(it, &c->markings) {
         if (r == 0)
             r = marks_add(&container_of(it, struct marking, link)->marks, key, e);
     }
@@ -323,8 +322,8 @@ int cache_get(struct cache *c, const char *key, struct cached *out, struct err *
 // The row after out->key. out->key has moved on also when the row is damaged.
 static int next_row(struct cache *c, struct cached *out, struct err *e)
 {
-    struct db_stmt *s = db_stmt(c->db, "SELECT key,source,uid,rv,generation,json,crc=" ROW_CRC("rv")
-                                       " FROM object WHERE key>?1 ORDER BY key LIMIT 1");
+    struct db_stmt *s =
+        db_stmt(c->db, "SELECT key,source,uid,rv,generation,json,crc=" ROW_CRC("rv") " FROM object WHERE key>?1 ORDER BY key LIMIT 1");
     db_bind_text(s, 1, out->key);
     return take_row(c, s, out, e);
 }
@@ -499,7 +498,8 @@ static int put(struct cache *c, const char *source, const char *key, const struc
     return r != 0 ? r : old.change == CACHE_SAME ? CACHE_RV_ONLY : (int)old.change;
 }
 
-int cache_put(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len, struct err *e)
+int cache_put(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len,
+              struct err *e)
 {
     if (strlen(key) >= KEY_MAX || strlen(source) >= SOURCE_MAX)
         return err_set(e, E_INVAL, "key or source of %.60s... is too long", key);

@@ -25,16 +25,20 @@ struct cached {
     int64_t generation;
     struct buf json; // without status and managedFields
 };
-#define CACHED_INIT { .json = BUF_INIT(OBJ_MAX + 4096) }
+#define CACHED_INIT                      \
+    {                                    \
+        .json = BUF_INIT(OBJ_MAX + 4096) \
+    }
 void cached_fini(struct cached *c);
 #define AUTO_CACHED CLEANUP(cached_fini)
 
 enum cache_change { CACHE_SAME, CACHE_RV_ONLY, CACHE_CHANGED, CACHE_NEW, CACHE_REPLACED }; // REPLACED: same name, another uid
 // Stores an object. CACHE_SAME writes nothing; CACHE_RV_ONLY (only status, managedFields and the resourceVersion differed) notes the new
 // resourceVersion. Marks the key when its source is being marked. < 0 on error: E_TOOBIG, E_INVAL (key or source over its bound), the store's.
-int cache_put(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len, struct err *e) MUST_USE;
+int cache_put(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len,
+              struct err *e) MUST_USE;
 int cache_get(struct cache *c, const char *key, struct cached *out, struct err *e) MUST_USE; // E_NOTFOUND, E_CORRUPT
-int cache_delete(struct cache *c, const char *key, struct err *e) MUST_USE; // absent is success
+int cache_delete(struct cache *c, const char *key, struct err *e) MUST_USE;                  // absent is success
 // The newest resourceVersion known for key (from memory when lazy); E_NOTFOUND.
 int cache_rv(struct cache *c, const char *key, char rv[OBJ_RV_MAX], char uid[OBJ_UID_MAX], struct err *e) MUST_USE;
 // After our own status write was answered: the new resourceVersion, lazily. Nothing when it is not newer, or of another uid.
@@ -48,8 +52,10 @@ int cache_mark(struct cache *c, const char *key, struct err *e) MUST_USE;
 int cache_unmarked(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e) MUST_USE;
 
 // In the order of their keys; fn may write, and != 0 stops and is returned. A damaged row is left out and counted, its key is not.
-int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const struct cached *row), void *ctx, struct err *e) MUST_USE; // json filled
-int cache_each_key(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e) MUST_USE; // source NULL = all
+int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const struct cached *row), void *ctx,
+               struct err *e) MUST_USE; // json filled
+int cache_each_key(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx,
+                   struct err *e) MUST_USE; // source NULL = all
 int cache_count(struct cache *c, const char *source, int64_t *n, struct err *e) MUST_USE;
 
 // Intent: what must not be repeated or forgotten ("owed onChange", "backup taken"). Small JSON or text, by (key, name). Putting what is
@@ -59,6 +65,7 @@ int intent_put(struct db *db, const char *key, const char *name, const char *dat
 int intent_get(struct db *db, const char *key, const char *name, struct buf *data, struct err *e) MUST_USE; // E_NOTFOUND
 int intent_delete(struct db *db, const char *key, const char *name, struct err *e) MUST_USE;                // absent is success
 int intent_delete_all(struct db *db, const char *key, struct err *e) MUST_USE;
-int intent_each(struct db *db, const char *key, int (*fn)(void *ctx, const char *key, const char *name, const char *data), void *ctx, struct err *e) MUST_USE; // key NULL = all; in order; fn may write
+int intent_each(struct db *db, const char *key, int (*fn)(void *ctx, const char *key, const char *name, const char *data), void *ctx,
+                struct err *e) MUST_USE; // key NULL = all; in order; fn may write
 
 #endif

@@ -140,7 +140,8 @@ int db_open(struct db **out, struct disk *d, struct clock *c, const struct db_co
 
 static void forget_nodes(struct list *head)
 {
-    list_each_safe(it, next, head) list_del(it);
+    list_each_safe(it, next, head)
+        list_del(it);
 }
 
 static void detach(struct db *db, bool keep_log)
@@ -300,8 +301,8 @@ static int heal(struct db *db, struct err *e)
     if (r != 0)
         return r;
     db_tell_hooks(db, E_CORRUPT);
-    return err_set(e, E_CORRUPT, "store was damaged: %lld rows salvaged, %lld lost, the damaged file is %s", (long long)db->salvage.rows_kept,
-                   (long long)db->salvage.rows_lost, db->salvage.aside);
+    return err_set(e, E_CORRUPT, "store was damaged: %lld rows salvaged, %lld lost, the damaged file is %s",
+                   (long long)db->salvage.rows_kept, (long long)db->salvage.rows_lost, db->salvage.aside);
 }
 
 int db_commit(struct db *db, struct err *e)

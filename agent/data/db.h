@@ -25,14 +25,14 @@ struct db;
 struct db_stmt;
 
 struct db_conf {
-    const char *path;      // absolute, below disk->root
-    int64_t max_bytes;     // upper bound of the file (max_page_count); 0 = 64 MiB
+    const char *path;  // absolute, below disk->root
+    int64_t max_bytes; // upper bound of the file (max_page_count); 0 = 64 MiB
 };
 
 // Makes the file (0600) and its directory (0700) when absent, migrates an older one. A newer one than this program knows is E_UNSUP and
 // left as it is. Otherwise fails only where the disk does: E_NOSPC, E_IO, E_FORBIDDEN, E_BUSY, E_NOMEM.
 int db_open(struct db **out, struct disk *d, struct clock *c, const struct db_conf *conf, struct err *e) MUST_USE;
-void db_close(struct db *db); // commits with the lazy writes, checkpoints; NULL is fine
+void db_close(struct db *db);   // commits with the lazy writes, checkpoints; NULL is fine
 void db_abandon(struct db *db); // as a crash would: nothing committed, nothing checkpointed (tests, fork)
 
 // What happened to the file since it was opened.
@@ -49,14 +49,14 @@ const struct db_salvage *db_salvaged(const struct db *db);
 // From db_stmt() to the end (0, an error, db_run, db_done) a statement is in use; another db_stmt() of the same text gets a second one, so
 // that calls may nest. Never NULL: what went wrong shows in the first step.
 struct db_stmt *db_stmt(struct db *db, const char *sql_literal);
-void db_bind_text(struct db_stmt *s, int pos, const char *text);              // copied; NULL = NULL
-void db_bind_blob(struct db_stmt *s, int pos, const void *p, size_t n);       // copied
+void db_bind_text(struct db_stmt *s, int pos, const char *text);        // copied; NULL = NULL
+void db_bind_blob(struct db_stmt *s, int pos, const void *p, size_t n); // copied
 void db_bind_int(struct db_stmt *s, int pos, int64_t v);
 // 1 row, 0 done, < 0 error; done and error reset the statement. E_EXISTS, E_INVAL (constraints) and E_TOOBIG leave the transaction as it
 // was; any other error of a statement that writes has rolled it back.
 int db_step(struct db_stmt *s, struct err *e) MUST_USE;
-int db_run(struct db_stmt *s, struct err *e) MUST_USE;   // for statements without rows
-const char *db_text(struct db_stmt *s, int col);         // from 0; valid until the next step; NULL = NULL
+int db_run(struct db_stmt *s, struct err *e) MUST_USE; // for statements without rows
+const char *db_text(struct db_stmt *s, int col);       // from 0; valid until the next step; NULL = NULL
 const void *db_blob(struct db_stmt *s, int col, size_t *n);
 int64_t db_int(struct db_stmt *s, int col);
 void db_done(struct db_stmt *s);
@@ -65,7 +65,7 @@ int64_t db_changes(struct db *db); // rows changed by the last db_run
 // Nothing open: returns at once. On error everything since the last commit is gone. No statement may be in use.
 int db_commit(struct db *db, struct err *e) MUST_USE;
 void db_rollback(struct db *db);
-bool db_dirty(const struct db *db);                   // db_commit() has something to do: a transaction, or damage to repair
+bool db_dirty(const struct db *db); // db_commit() has something to do: a transaction, or damage to repair
 // Called at the end of each transaction: cls 0 = committed, else the class of the error (E_CANCELED: db_rollback). Must not write. The
 // node is the caller's.
 struct db_hook {

@@ -53,7 +53,8 @@ static int dump_row(struct buf *out, sqlite3_stmt *st, const struct db_table *t,
     return r == 0 ? buf_adds(out, "}}", e) : r;
 }
 
-static int dump_table(struct db *db, const struct db_table *t, struct buf *out, int (*line)(void *, const char *, size_t), void *ctx, struct err *e)
+static int dump_table(struct db *db, const struct db_table *t, struct buf *out, int (*line)(void *, const char *, size_t), void *ctx,
+                      struct err *e)
 {
     char sql[64];
     sqlite3_stmt *st = NULL;

@@ -14,8 +14,7 @@ struct lazy_meta {
 
 static struct lazy_meta *find(struct db *db, const char *name)
 {
-    list_each(it, &db->metas)
-    {
+    list_each(it, &db->metas) {
         struct lazy_meta *m = container_of(it, struct lazy_meta, link);
         if (strcmp(m->name, name) == 0)
             return m;
@@ -33,7 +32,8 @@ static void drop(struct db *db, struct lazy_meta *m)
 
 void db_metas_free(struct db *db)
 {
-    list_each_safe(it, next, &db->metas) drop(db, container_of(it, struct lazy_meta, link));
+    list_each_safe(it, next, &db->metas)
+        drop(db, container_of(it, struct lazy_meta, link));
 }
 
 // --- In the table
@@ -122,8 +122,7 @@ int db_lazy_meta(struct db *db, const char *name, const char *value, struct err 
 int db_metas_write(struct db *db, struct err *e)
 {
     int r = 0;
-    list_each(it, &db->metas)
-    {
+    list_each(it, &db->metas) {
         struct lazy_meta *m = container_of(it, struct lazy_meta, link);
         r = put(db, m->name, m->value, e);
         if (r != 0)
@@ -135,8 +134,7 @@ int db_metas_write(struct db *db, struct err *e)
 
 void db_metas_ended(struct db *db, bool committed)
 {
-    list_each_safe(it, next, &db->metas)
-    {
+    list_each_safe(it, next, &db->metas) {
         struct lazy_meta *m = container_of(it, struct lazy_meta, link);
         if (committed && m->written)
             drop(db, m);

@@ -10,9 +10,9 @@ struct sqlite3_stmt;
 struct sqlite3_value;
 
 enum {
-    DB_PAGE = 1024,     // bytes; small, because a status change rewrites whole pages
-    DB_STMTS = 32,      // prepared statements kept
-    DB_WAL_FRAMES = 400, // pages in the write-ahead log before it is emptied into the file
+    DB_PAGE = 1024,       // bytes; small, because a status change rewrites whole pages
+    DB_STMTS = 32,        // prepared statements kept
+    DB_WAL_FRAMES = 400,  // pages in the write-ahead log before it is emptied into the file
     DB_CHUNK = 64 * 1024, // bytes; the file grows by so many at a time
     DB_TIGHT_MS = 60 * 1000,
     DB_ROW_MAX = 5 * 1024 * 1024, // an object (OBJ_MAX) and what stands beside it
@@ -33,7 +33,7 @@ struct db {
     struct clock *clock;
     char *path; // below disk->root
     int64_t max_pages;
-    bool open, damaged; // a transaction; pages are not what they should be
+    bool open, damaged;   // a transaction; pages are not what they should be
     int64_t next_lazy_ms; // monotonic: what waits is not written before
     int64_t tight_to_ms;  // monotonic: the disk was full, until then the log is emptied after each commit
     int64_t next_heal_ms; // monotonic: a salvage that failed is not tried again before

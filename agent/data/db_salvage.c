@@ -356,7 +356,8 @@ static int swap(struct db *db, const char *salvaged, struct err *e)
 {
     char log[NAME_ROOM], aside_log[NAME_ROOM];
     struct disk *d = db->disk;
-    snprintf(db->salvage.aside, sizeof(db->salvage.aside), "%.250s.corrupt-%lld", db->path, (long long)(clock_wall_us(db->clock) / 1000000));
+    snprintf(db->salvage.aside, sizeof(db->salvage.aside), "%.250s.corrupt-%lld", db->path,
+             (long long)(clock_wall_us(db->clock) / 1000000));
     snprintf(log, sizeof(log), "%.250s-wal", db->path);
     snprintf(aside_log, sizeof(aside_log), "%.280s-wal", db->salvage.aside);
     int r = d->ops->rename(d, db->path, db->salvage.aside, 0, e);
@@ -429,6 +430,7 @@ int db_salvage(struct db *db, const char *why, struct err *e)
     s->rows_lost += expected >= 0 ? MAX(expected - r.kept, 0) : r.bad;
     s->rows_kept = r.kept;
     s->happened = true;
-    log_warn("db", "store-salvaged kept=%lld lost=%lld aside=%s why=\"%s\"", (long long)s->rows_kept, (long long)s->rows_lost, s->aside, why);
+    log_warn("db", "store-salvaged kept=%lld lost=%lld aside=%s why=\"%s\"", (long long)s->rows_kept, (long long)s->rows_lost, s->aside,
+             why);
     return 0;
 }

@@ -43,8 +43,8 @@ static const char step_1[] =
 static const char *const steps[] = { step_1 };
 
 const struct db_table db_tables[] = {
-    { "meta", 4, false }, { "object", 8, false }, { "intent", 5, false }, { "status", 12, false }, { "unsent", 3, true },
-    { "event", 24, true }, { NULL, 0, false },
+    { "meta", 4, false },  { "object", 8, false }, { "intent", 5, false }, { "status", 12, false },
+    { "unsent", 3, true }, { "event", 24, true },  { NULL, 0, false },
 };
 
 // What a row of `meta` says; 0 when it is not there.
@@ -72,7 +72,8 @@ static int check_version(struct sqlite3 *sq, int64_t v, int64_t known, struct er
 {
     int64_t tables = 0, other = witness(sq, "schema");
     if (v > known && other == v)
-        return err_set(e, E_UNSUP, "store was written by a newer limpet (schema %lld, this one knows %lld); it is left as it is", (long long)v, (long long)known);
+        return err_set(e, E_UNSUP, "store was written by a newer limpet (schema %lld, this one knows %lld); it is left as it is",
+                       (long long)v, (long long)known);
     if (v != other)
         return err_set(e, E_CORRUPT, "store: schema version %lld in the header, %lld in the table", (long long)v, (long long)other);
     int r = db_query_int(sq, "SELECT count(*) FROM sqlite_schema", &tables, e);

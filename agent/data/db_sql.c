@@ -13,7 +13,7 @@ enum { LOOKASIDE_SLOT = 256, LOOKASIDE_SLOTS = 32, HEAP_MAX = 24 * 1024 * 1024 }
 static const char settings[] = "PRAGMA locking_mode=EXCLUSIVE;" // before WAL: no shared memory, works on JFFS2 and overlayfs
                                "PRAGMA page_size=1024;"
                                "PRAGMA synchronous=FULL;"
-                               "PRAGMA cache_size=-192;" // KiB
+                               "PRAGMA cache_size=-192;"  // KiB
                                "PRAGMA secure_delete=ON;" // also lets salvage take each page for what it holds
                                "PRAGMA temp_store=MEMORY;"
                                "PRAGMA journal_size_limit=524288;"
@@ -59,7 +59,8 @@ int db_error(struct sqlite3 *sq, int rc, struct err *e, const char *doing)
 {
     const char *text = sq != NULL ? sqlite3_errmsg(sq) : sqlite3_errstr(rc);
     int cls = class_of(sq, rc);
-    return cls == E_BUSY ? err_set(e, cls, "store is in use by another process (%s)", doing) : err_set(e, cls, "store: %s: %s (%d)", doing, text, rc);
+    return cls == E_BUSY ? err_set(e, cls, "store is in use by another process (%s)", doing)
+                         : err_set(e, cls, "store: %s: %s (%d)", doing, text, rc);
 }
 
 int db_exec(struct sqlite3 *sq, const char *sql, struct err *e)

@@ -150,8 +150,7 @@ int db_begin(struct db *db, struct err *e)
 
 void db_tell_hooks(struct db *db, int cls)
 {
-    list_each_safe(it, next, &db->hooks)
-    {
+    list_each_safe(it, next, &db->hooks) {
         struct db_hook *h = container_of(it, struct db_hook, link);
         h->ended(h, cls);
     }

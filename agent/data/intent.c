@@ -50,7 +50,7 @@ int intent_get(struct db *db, const char *key, const char *name, struct buf *dat
 }
 
 // One or all of a key; nothing there writes nothing.
-static int delete(struct db *db, const char *key, const char *name, struct err *e)
+static int remove_rows(struct db *db, const char *key, const char *name, struct err *e)
 {
     struct db_stmt *s = db_stmt(db, "SELECT 1 FROM intent WHERE key=?1 AND (?2 IS NULL OR name=?2) LIMIT 1");
     db_bind_text(s, 1, key);
@@ -67,12 +67,12 @@ static int delete(struct db *db, const char *key, const char *name, struct err *
 
 int intent_delete(struct db *db, const char *key, const char *name, struct err *e)
 {
-    return delete(db, key, name, e);
+    return remove_rows(db, key, name, e);
 }
 
 int intent_delete_all(struct db *db, const char *key, struct err *e)
 {
-    return delete(db, key, NULL, e);
+    return remove_rows(db, key, NULL, e);
 }
 
 struct row {
@@ -84,7 +84,8 @@ struct row {
 // The one after row->key, row->name. 1, 0 at the end.
 static int next(struct db *db, const char *key, struct row *row, struct err *e)
 {
-    struct db_stmt *s = db_stmt(db, "SELECT key,name,data,crc=" INTENT_CRC " FROM intent WHERE (key,name)>(?1,?2) ORDER BY key,name LIMIT 1");
+    struct db_stmt *s =
+        db_stmt(db, "SELECT key,name,data,crc=" INTENT_CRC " FROM intent WHERE (key,name)>(?1,?2) ORDER BY key,name LIMIT 1");
     db_bind_text(s, 1, row->key);
     db_bind_text(s, 2, row->name);
     int r = db_step(s, e);

@@ -28,17 +28,17 @@ static inline void json_freep(struct json **j)
 // Reading. j may be NULL (reads as absent).
 enum json_type { JSON_ABSENT, JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 enum json_type json_type(const struct json *j);
-const struct json *json_get(const struct json *j, const char *key);         // member, NULL = absent or not an object
-const struct json *json_path(const struct json *j, const char *dotted);     // "status.conditions"; keys with dots cannot be named
-const char *json_str(const struct json *j);                                 // NULL unless a string
+const struct json *json_get(const struct json *j, const char *key);     // member, NULL = absent or not an object
+const struct json *json_path(const struct json *j, const char *dotted); // "status.conditions"; keys with dots cannot be named
+const char *json_str(const struct json *j);                             // NULL unless a string
 bool json_bool(const struct json *j, bool dflt);
-bool json_i64(const struct json *j, int64_t *out);                          // false unless an integer within +-(2^53 - 1)
+bool json_i64(const struct json *j, int64_t *out); // false unless an integer within +-(2^53 - 1)
 double json_num(const struct json *j, double dflt);
-size_t json_len(const struct json *j);                                      // members of an array or object
+size_t json_len(const struct json *j); // members of an array or object
 const struct json *json_at(const struct json *j, size_t i);
-const struct json *json_first(const struct json *j);                        // iteration over array or object
+const struct json *json_first(const struct json *j); // iteration over array or object
 const struct json *json_next(const struct json *item);
-const char *json_key(const struct json *item);                              // member name, NULL in arrays
+const char *json_key(const struct json *item); // member name, NULL in arrays
 #define json_each(it, j) for (const struct json *it = json_first(j); it != NULL; it = json_next(it))
 
 // By meaning: member order is ignored, 3 equals 3.0.
@@ -60,7 +60,7 @@ void json_set_int(struct json *obj, const char *key, int64_t v);
 void json_set_bool(struct json *obj, const char *key, bool v);
 void json_push(struct json *arr, struct json *child);
 void json_del(struct json *obj, const char *key);
-bool json_ok(void);  // false when any building step since the last call failed
+bool json_ok(void); // false when any building step since the last call failed
 // Appends it, compact. Integers up to 2^53 without exponent; bytes that are no UTF-8 become U+FFFD.
 int json_print(const struct json *j, struct buf *out, struct err *e) MUST_USE;
 // Appends one string with its quotes, likewise.

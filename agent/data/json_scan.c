@@ -27,14 +27,10 @@ enum number_class { C_ZERO, C_DIGIT, C_MINUS, C_PLUS, C_DOT, C_E, C_OTHER, C_CLA
 
 static const uint8_t number_next[N_BAD][C_CLASSES] = {
     //            0       1-9     -        +        .      e      other
-    [N_BEGIN] = { N_ZERO, N_INT, N_MINUS, N_BAD, N_BAD, N_BAD, N_BAD },
-    [N_MINUS] = { N_ZERO, N_INT, N_BAD, N_BAD, N_BAD, N_BAD, N_BAD },
-    [N_ZERO] = { N_BAD, N_BAD, N_BAD, N_BAD, N_DOT, N_E, N_END },
-    [N_INT] = { N_INT, N_INT, N_BAD, N_BAD, N_DOT, N_E, N_END },
-    [N_DOT] = { N_FRAC, N_FRAC, N_BAD, N_BAD, N_BAD, N_BAD, N_BAD },
-    [N_FRAC] = { N_FRAC, N_FRAC, N_BAD, N_BAD, N_BAD, N_E, N_END },
-    [N_E] = { N_EXP, N_EXP, N_ESIGN, N_ESIGN, N_BAD, N_BAD, N_BAD },
-    [N_ESIGN] = { N_EXP, N_EXP, N_BAD, N_BAD, N_BAD, N_BAD, N_BAD },
+    [N_BEGIN] = { N_ZERO, N_INT, N_MINUS, N_BAD, N_BAD, N_BAD, N_BAD }, [N_MINUS] = { N_ZERO, N_INT, N_BAD, N_BAD, N_BAD, N_BAD, N_BAD },
+    [N_ZERO] = { N_BAD, N_BAD, N_BAD, N_BAD, N_DOT, N_E, N_END },       [N_INT] = { N_INT, N_INT, N_BAD, N_BAD, N_DOT, N_E, N_END },
+    [N_DOT] = { N_FRAC, N_FRAC, N_BAD, N_BAD, N_BAD, N_BAD, N_BAD },    [N_FRAC] = { N_FRAC, N_FRAC, N_BAD, N_BAD, N_BAD, N_E, N_END },
+    [N_E] = { N_EXP, N_EXP, N_ESIGN, N_ESIGN, N_BAD, N_BAD, N_BAD },    [N_ESIGN] = { N_EXP, N_EXP, N_BAD, N_BAD, N_BAD, N_BAD, N_BAD },
     [N_EXP] = { N_EXP, N_EXP, N_BAD, N_BAD, N_BAD, N_BAD, N_END },
 };
 

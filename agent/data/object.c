@@ -144,8 +144,7 @@ static int take_number(int64_t *out, const char *name, struct span value, struct
     bool negative = value.p[0] == '-';
     int64_t n = 0;
     for (size_t i = negative; i < value.n; i++)
-        if (value.p[i] < '0' || value.p[i] > '9' || __builtin_mul_overflow(n, 10, &n) ||
-            __builtin_add_overflow(n, value.p[i] - '0', &n))
+        if (value.p[i] < '0' || value.p[i] > '9' || __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, value.p[i] - '0', &n))
             return err_set(e, E_INVAL, "%s is not an integer of 64 bits", name);
     *out = negative ? -n : n;
     return 0;

@@ -21,9 +21,9 @@ struct span {
 struct object_view {
     char kind[OBJ_KIND_MAX], api_version[128];
     char name[OBJ_NAME_MAX], ns[64], uid[OBJ_UID_MAX], rv[OBJ_RV_MAX];
-    int64_t generation;      // 0 = absent
-    bool deleting;           // deletionTimestamp is set
-    struct span spec, status, metadata; // values, inside the scanned text
+    int64_t generation;                        // 0 = absent
+    bool deleting;                             // deletionTimestamp is set
+    struct span spec, status, metadata;        // values, inside the scanned text
     struct span managed_fields, status_member; // whole members with one adjoining comma, as object_strip cuts them
 };
 
@@ -56,7 +56,7 @@ typedef void object_too_big_fn(void *ctx, const char *ns, const char *name);
 struct line_splitter {
     struct buf partial;
     int (*fn)(void *ctx, const char *line, size_t len); // != 0 stops, returned by feed
-    object_too_big_fn *too_big;                          // set after init
+    object_too_big_fn *too_big;                         // set after init
     void *ctx;
     bool skipping;     // inside a line over the bound: reported once, dropped to its end
     uint64_t too_long; // how many lines were over the bound
@@ -70,7 +70,7 @@ void line_splitter_fini(struct line_splitter *s);
 // whole document is validated; memory is one item (OBJ_MAX), never the list.
 struct list_splitter {
     int (*item)(void *ctx, const char *json, size_t len); // one item; != 0 stops, returned by feed
-    object_too_big_fn *too_big;                            // set after init
+    object_too_big_fn *too_big;                           // set after init
     void *ctx;
     // The answer; whole only after list_splitter_end().
     char kind[OBJ_KIND_MAX], rv[OBJ_RV_MAX];

@@ -34,9 +34,11 @@ static int write_ack(struct outbox *o, struct ack *a, struct err *e)
     db_bind_int(s, 1, a->seq);
     int r = db_run(s, e);
     if (r == 0 && db_changes(o->db) == 0) {
-        s = db_stmt(o->db, "UPDATE event SET pending=0,crc=row_crc('event',seq,name,key,uid,kind,api_version,ns,obj_name,warning,reason,action,note,count,"
-                           "first_boot,first_ms,first_us,first_trusted,last_boot,last_ms,last_us,last_trusted,0,fold)"
-                           " WHERE seq=?1");
+        s = db_stmt(
+            o->db,
+            "UPDATE event SET pending=0,crc=row_crc('event',seq,name,key,uid,kind,api_version,ns,obj_name,warning,reason,action,note,count,"
+            "first_boot,first_ms,first_us,first_trusted,last_boot,last_ms,last_us,last_trusted,0,fold)"
+            " WHERE seq=?1");
         db_bind_int(s, 1, a->seq);
         r = db_run(s, e);
     }
@@ -130,7 +132,8 @@ int outbox_query(struct outbox *o, const char *sql, int64_t *v, struct err *e)
 static int subtract_acks(struct outbox *o, struct err *e)
 {
     for (size_t i = 0; i < o->n_acks; i++) {
-        struct db_stmt *s = db_stmt(o->db, "SELECT (SELECT count(*) FROM unsent WHERE seq=?1),(SELECT count(*) FROM event WHERE pending AND seq=?1)");
+        struct db_stmt *s =
+            db_stmt(o->db, "SELECT (SELECT count(*) FROM unsent WHERE seq=?1),(SELECT count(*) FROM event WHERE pending AND seq=?1)");
         db_bind_int(s, 1, o->acks[i].seq);
         int r = db_step(s, e);
         if (r < 0)

@@ -26,19 +26,23 @@ void outbox_close(struct outbox *o);
 // Status slots.
 struct status_slot {
     char key[KEY_MAX], uid[OBJ_UID_MAX];
-    int64_t generation;  // observedGeneration that the status speaks for
-    int64_t seq;         // order of the last change; grows over restarts
-    int64_t at_us;       // when it changed (best wall estimate)
-    uint64_t hash;       // by meaning
+    int64_t generation; // observedGeneration that the status speaks for
+    int64_t seq;        // order of the last change; grows over restarts
+    int64_t at_us;      // when it changed (best wall estimate)
+    uint64_t hash;      // by meaning
     bool pending;
-    struct buf json;     // the status value
+    struct buf json; // the status value
 };
-#define STATUS_SLOT_INIT { .json = BUF_INIT(256 * 1024) }
+#define STATUS_SLOT_INIT             \
+    {                                \
+        .json = BUF_INIT(256 * 1024) \
+    }
 void status_slot_fini(struct status_slot *s);
 #define AUTO_SLOT CLEANUP(status_slot_fini)
 
 // Puts a status; equal by hash and same uid: nothing is written and 0 returned, 1 when the slot changed. < 0 on error.
-int outbox_status_put(struct outbox *o, const char *key, const char *uid, int64_t generation, const char *json, size_t len, uint64_t hash, struct err *e) MUST_USE;
+int outbox_status_put(struct outbox *o, const char *key, const char *uid, int64_t generation, const char *json, size_t len, uint64_t hash,
+                      struct err *e) MUST_USE;
 int outbox_status_get(struct outbox *o, const char *key, struct status_slot *out, struct err *e) MUST_USE; // E_NOTFOUND, E_CORRUPT
 int outbox_status_delete(struct outbox *o, const char *key, struct err *e) MUST_USE;
 int outbox_status_resend(struct outbox *o, const char *key, struct err *e) MUST_USE; // pending again (the server lost it)
@@ -47,7 +51,8 @@ int outbox_status_resend(struct outbox *o, const char *key, struct err *e) MUST_
 enum { ACKS_MAX = 256 };
 void outbox_status_ack(struct outbox *o, const char *key, int64_t seq);
 // Oldest pending slots after `after_seq` (0 = from the start): calls fn up to `max` times. fn may write; != 0 stops and is returned.
-int outbox_status_pending(struct outbox *o, int64_t after_seq, int max, int (*fn)(void *ctx, const struct status_slot *s), void *ctx, struct err *e) MUST_USE;
+int outbox_status_pending(struct outbox *o, int64_t after_seq, int max, int (*fn)(void *ctx, const struct status_slot *s), void *ctx,
+                          struct err *e) MUST_USE;
 
 // Events.
 struct event_in {
@@ -60,7 +65,7 @@ int outbox_event(struct outbox *o, const struct event_in *ev, struct err *e) MUS
 
 struct event_row {
     int64_t seq;
-    char name[OBJ_NAME_MAX];    // of the Event object
+    char name[OBJ_NAME_MAX]; // of the Event object
     char key[KEY_MAX], uid[OBJ_UID_MAX], kind[OBJ_KIND_MAX], api_version[128], ns[64], obj_name[OBJ_NAME_MAX];
     bool warning;
     char reason[129], action[129], note[1025];
@@ -69,9 +74,10 @@ struct event_row {
     bool pending;
 };
 // In order after `after_seq`: calls fn up to `max` times. fn may write; != 0 stops and is returned.
-int outbox_events(struct outbox *o, int64_t after_seq, int max, bool pending_only, int (*fn)(void *ctx, const struct event_row *ev), void *ctx, struct err *e) MUST_USE;
-void outbox_event_ack(struct outbox *o, int64_t seq);                              // lazy
-int outbox_event_drop(struct outbox *o, int64_t seq, struct err *e) MUST_USE;      // permanently refused; counted
+int outbox_events(struct outbox *o, int64_t after_seq, int max, bool pending_only, int (*fn)(void *ctx, const struct event_row *ev),
+                  void *ctx, struct err *e) MUST_USE;
+void outbox_event_ack(struct outbox *o, int64_t seq);                         // lazy
+int outbox_event_drop(struct outbox *o, int64_t seq, struct err *e) MUST_USE; // permanently refused; counted
 // Corrects the wall times of observations of that boot made while the clock was untrusted: to their boot-time plus the difference. Nothing
 // to correct writes nothing.
 int outbox_clock_corrected(struct outbox *o, const char *boot_id, int64_t wall_minus_boot_us, struct err *e) MUST_USE;

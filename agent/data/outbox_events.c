@@ -54,7 +54,7 @@ static int fill(struct outbox *o, struct db_stmt *s, struct event_row *out, stru
 }
 
 // One event goes.
-static int delete(struct outbox *o, int64_t seq, bool pending, struct err *e)
+static int remove_event(struct outbox *o, int64_t seq, bool pending, struct err *e)
 {
     int r = outbox_keep_seq(o, seq, e);
     if (r != 0)
@@ -73,7 +73,7 @@ static int drop_damaged(struct outbox *o, const struct event_row *ev, struct err
 {
     int r = outbox_recount(o, e);
     if (r == 0)
-        r = delete(o, ev->seq, ev->pending, e);
+        r = remove_event(o, ev->seq, ev->pending, e);
     if (r == 0)
         outbox_count_lost(o, ev->pending);
     return r;
@@ -124,8 +124,8 @@ static int next_pending(struct outbox *o, struct event_row *ev, struct err *e)
     return r;
 }
 
-int outbox_events(struct outbox *o, int64_t after_seq, int max, bool pending_only, int (*fn)(void *ctx, const struct event_row *ev), void *ctx,
-                  struct err *e)
+int outbox_events(struct outbox *o, int64_t after_seq, int max, bool pending_only, int (*fn)(void *ctx, const struct event_row *ev),
+                  void *ctx, struct err *e)
 {
     struct event_row ev = { .seq = after_seq };
     int r = outbox_recount(o, e);
@@ -179,7 +179,7 @@ static int evict(struct outbox *o, struct err *e)
     if (r == E_NOTFOUND)
         r = oldest(o, "SELECT seq,pending FROM event ORDER BY seq LIMIT 1", &seq, &pending, e);
     if (r == 0)
-        r = delete(o, seq, pending, e);
+        r = remove_event(o, seq, pending, e);
     if (r == 0)
         outbox_count_lost(o, pending);
     return r;
@@ -281,8 +281,9 @@ static void prepare(struct outbox *o, const struct event_in *in, struct draft *d
 // The seq of a row that says the same and was not handed out; 0 = none.
 static int find_same(struct outbox *o, const struct draft *d, int64_t *seq, struct err *e)
 {
-    struct db_stmt *s = db_stmt(o->db, "SELECT seq FROM event WHERE pending AND fold=?1 AND seq>?2 AND key=?3 AND uid=?4 AND reason=?5 AND action=?6"
-                                       " AND note=?7 AND crc=" EVENT_CRC " ORDER BY seq DESC LIMIT 1");
+    struct db_stmt *s =
+        db_stmt(o->db, "SELECT seq FROM event WHERE pending AND fold=?1 AND seq>?2 AND key=?3 AND uid=?4 AND reason=?5 AND action=?6"
+                       " AND note=?7 AND crc=" EVENT_CRC " ORDER BY seq DESC LIMIT 1");
     db_bind_int(s, 1, d->fold);
     db_bind_int(s, 2, o->handed_out);
     db_bind_text(s, 3, d->in->key);
@@ -317,8 +318,9 @@ static int fold(struct outbox *o, const struct draft *d, int64_t seq, struct err
 static int insert(struct outbox *o, const struct draft *d, struct err *e)
 {
     const struct event_in *in = d->in;
-    struct db_stmt *s = db_stmt(o->db, "INSERT INTO event VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,1,?13,?14,?15,?16,?13,?14,?15,?16,1,?17,"
-                                       "row_crc('event',?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,1,?13,?14,?15,?16,?13,?14,?15,?16,1,?17))");
+    struct db_stmt *s =
+        db_stmt(o->db, "INSERT INTO event VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,1,?13,?14,?15,?16,?13,?14,?15,?16,1,?17,"
+                       "row_crc('event',?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,1,?13,?14,?15,?16,?13,?14,?15,?16,1,?17))");
     db_bind_int(s, 1, o->next_seq);
     db_bind_text(s, 2, d->name);
     db_bind_text(s, 3, in->key);
@@ -404,7 +406,7 @@ int outbox_event_drop(struct outbox *o, int64_t seq, struct err *e)
     if (r == 0)
         r = look_up(o, seq, &there, &pending, e);
     if (r == 0 && there)
-        r = delete(o, seq, pending, e);
+        r = remove_event(o, seq, pending, e);
     o->dropped += r == 0 && there;
     return r;
 }
@@ -413,7 +415,8 @@ int outbox_event_drop(struct outbox *o, int64_t seq, struct err *e)
 
 int outbox_events_corrected(struct outbox *o, const char *boot_id, int64_t wall_minus_boot_us, struct err *e)
 {
-    struct db_stmt *s = db_stmt(o->db, "SELECT 1 FROM event WHERE (first_boot=?1 AND NOT first_trusted) OR (last_boot=?1 AND NOT last_trusted) LIMIT 1");
+    struct db_stmt *s =
+        db_stmt(o->db, "SELECT 1 FROM event WHERE (first_boot=?1 AND NOT first_trusted) OR (last_boot=?1 AND NOT last_trusted) LIMIT 1");
     db_bind_text(s, 1, boot_id);
     int r = db_step(s, e);
     if (r != 1)

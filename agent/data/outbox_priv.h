@@ -30,13 +30,13 @@ struct outbox {
     // Of the tables and the acks together; not to be trusted after a rollback (`stale`) until counted again.
     int64_t status_pending, events_pending, events_total;
     bool stale;
-    int64_t lost;             // events, over restarts
+    int64_t lost; // events, over restarts
     int64_t dropped, status_dropped, acked;
-    int64_t uncommitted;      // events of the transaction that is open
-    int64_t handed_out;       // events up to here were given to somebody: a repeat is a new one
-    int64_t none_pending_to;  // no event before this seq is pending
-    char salvage[512];        // the last one whose losses were seen to: its damaged file
-    bool lost_changed, shed;  // shed: the disk was full, let events go with the next one
+    int64_t uncommitted;     // events of the transaction that is open
+    int64_t handed_out;      // events up to here were given to somebody: a repeat is a new one
+    int64_t none_pending_to; // no event before this seq is pending
+    char salvage[512];       // the last one whose losses were seen to: its damaged file
+    bool lost_changed, shed; // shed: the disk was full, let events go with the next one
 };
 
 // outbox.c

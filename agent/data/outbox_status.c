@@ -122,7 +122,8 @@ static int next_pending(struct outbox *o, int64_t *seq, struct status_slot *out,
     }
 }
 
-int outbox_status_pending(struct outbox *o, int64_t after_seq, int max, int (*fn)(void *ctx, const struct status_slot *s), void *ctx, struct err *e)
+int outbox_status_pending(struct outbox *o, int64_t after_seq, int max, int (*fn)(void *ctx, const struct status_slot *s), void *ctx,
+                          struct err *e)
 {
     struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
     int64_t seq = after_seq;
@@ -156,7 +157,8 @@ struct known {
 
 static int look_up(struct outbox *o, const char *key, const char *uid, uint64_t hash, struct known *k, struct err *e)
 {
-    struct db_stmt *s = db_stmt(o->db, "SELECT s.seq," IS_UNSENT ",s.uid=?2 AND s.hash=?3,s.crc=" STATUS_CRC " FROM status s WHERE s.key=?1");
+    struct db_stmt *s =
+        db_stmt(o->db, "SELECT s.seq," IS_UNSENT ",s.uid=?2 AND s.hash=?3,s.crc=" STATUS_CRC " FROM status s WHERE s.key=?1");
     db_bind_text(s, 1, key);
     db_bind_text(s, 2, uid);
     db_bind_int(s, 3, (int64_t)hash);
@@ -266,8 +268,9 @@ int outbox_status_resend(struct outbox *o, const char *key, struct err *e)
         r = db_bad_row(o->db, "status", key, e);
     if (r != 0 || k.pending)
         return r;
-    struct db_stmt *s = db_stmt(o->db, "UPDATE status SET seq=?2,crc=row_crc('status',key,uid,generation,?2,boot,boot_ms,wall_us,trusted,hash,json)"
-                                       " WHERE key=?1");
+    struct db_stmt *s =
+        db_stmt(o->db, "UPDATE status SET seq=?2,crc=row_crc('status',key,uid,generation,?2,boot,boot_ms,wall_us,trusted,hash,json)"
+                       " WHERE key=?1");
     db_bind_text(s, 1, key);
     db_bind_int(s, 2, o->next_seq);
     r = db_run(s, e);

@@ -111,7 +111,8 @@ static void test_rv_only(void)
     is_int(put_object("web", "u1", "9", "{}"), CACHE_NEW, "an object");
     rig_commit();
     uint64_t writes = test_vfs.writes;
-    is_int(put_full("web", "u1", "10", "{}", "{\"ready\":false,\"more\":1}", SRC), CACHE_RV_ONLY, "its status changed, and the digits of its version");
+    is_int(put_full("web", "u1", "10", "{}", "{\"ready\":false,\"more\":1}", SRC), CACHE_RV_ONLY,
+           "its status changed, and the digits of its version");
     is_str(rv_of("web"), "10", "the new resourceVersion is known");
     is_int(cache_get(cache, "edgeapps/a/web", &row, &e), 0, "also");
     is_str(row.rv, "10", "with the row");
@@ -213,7 +214,8 @@ static void test_same_but_rv(void)
           "{\"spec\":{\"resourceVersion\":\"8\"},\"metadata\":{\"resourceVersion\":\"9\"}}", false },
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        is_int(same_but_rv(cases[i].a, strlen(cases[i].a), cases[i].b, strlen(cases[i].b)), cases[i].same, "the same but for its version: case %zu", i);
+        is_int(same_but_rv(cases[i].a, strlen(cases[i].a), cases[i].b, strlen(cases[i].b)), cases[i].same,
+               "the same but for its version: case %zu", i);
 }
 
 // --- Mark and sweep

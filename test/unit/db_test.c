@@ -634,6 +634,13 @@ static void make_sample(struct buf *image)
     slurp(STORE, image);
 }
 
+// As its header says; what follows them is room to grow.
+static size_t pages_of(const struct buf *image)
+{
+    const unsigned char *h = (const unsigned char *)image->data;
+    return (size_t)h[30] << 8 | h[31];
+}
+
 // Puts a file in the store's place, with nothing beside it.
 static void place(const void *p, size_t n)
 {
@@ -695,7 +702,7 @@ static int64_t survive(const char *what, bool *told)
     db_stats(db, &st);
     int64_t n = count_intents(db);
     *told = db_salvaged(db)->happened || st.rows_bad_crc > 0 || first != 0 || n < count_all(db); // the last: by their checksum, when read
-    bool bad_row = second == E_CORRUPT && n >= 0; // stays until somebody writes it again
+    bool bad_row = second == E_CORRUPT && n >= 0;                                                // stays until somebody writes it again
     if (second != 0 && !bad_row) {
         diag("%s: unusable: %d then %d: %s", what, first, second, e.msg);
         n = -1;
@@ -710,7 +717,7 @@ static void test_flipped_bytes(void)
     AUTO_BUF struct buf image = BUF_INIT(16 << 20);
     make_sample(&image);
     int broken = 0, silent = 0, opened = 0, worst = ROWS;
-    for (size_t at = 0; at < image.len; at += at < 1024 ? 1 : 61) {
+    for (size_t at = 0; at < pages_of(&image) * DB_PAGE; at += at < 1024 ? 1 : 61) {
         image.data[at] ^= 0x41;
         place(image.data, image.len);
         image.data[at] ^= 0x41;
@@ -738,7 +745,7 @@ static void test_pages_gone(void)
     make_sample(&image);
     int broken = 0, silent = 0;
     static const char zeros[DB_PAGE];
-    for (size_t page = 0; page < image.len / DB_PAGE; page++) {
+    for (size_t page = 0; page < pages_of(&image); page++) {
         char kept[DB_PAGE], what[40];
         bool told = false;
         memcpy(kept, image.data + page * DB_PAGE, DB_PAGE);
@@ -763,9 +770,7 @@ static void test_truncated(void)
     AUTO_BUF struct buf image = BUF_INIT(16 << 20);
     make_sample(&image);
     int broken = 0, silent = 0, tries = 0;
-    const unsigned char *h = (const unsigned char *)image.data;
-    size_t pages = (size_t)h[30] << 8 | h[31]; // what follows them is room to grow
-    for (size_t n = 0; n < pages * DB_PAGE; n += 512, tries++) {
+    for (size_t n = 0; n < pages_of(&image) * DB_PAGE; n += 512, tries++) {
         char what[40];
         bool told = false;
         place(image.data, n);
@@ -859,7 +864,7 @@ static void test_unreadable_sector(void)
     AUTO_BUF struct buf image = BUF_INIT(16 << 20);
     make_sample(&image);
     int broken = 0;
-    for (size_t page = 0; page < image.len / DB_PAGE; page++) {
+    for (size_t page = 0; page < pages_of(&image); page++) {
         char what[40];
         struct db *db;
         struct err e;
@@ -1008,6 +1013,36 @@ static void test_damage_and_full_disk(void)
     db_close(db);
 }
 
+static void test_no_room_to_heal(void)
+{
+    new_root();
+    AUTO_BUF struct buf image = BUF_INIT(16 << 20);
+    make_sample(&image);
+    struct db *db = open_store();
+    struct err e = ERR_INIT;
+    int64_t page = 0;
+    is_int(db_query_int(db->sq, "SELECT rootpage FROM sqlite_schema WHERE name='intent'", &page, &e), 0, "the root page of a table");
+    db_close(db);
+    memset(image.data + (page - 1) * DB_PAGE, 0xff, DB_PAGE);
+    place(image.data, image.len);
+    db = open_store();
+    is_int(count_intents(db), -1, "is found damaged while running");
+    test_vfs.room = 3000;
+    is_int(db_commit(db, &e), E_NOSPC, "and the disk is full");
+    ok(!db_dirty(db), "it is not tried again at once");
+    is_int(db_commit(db, &e), 0, "not even when asked");
+    is_int(put_intent(db, "x", "y", &e), E_IO, "until then everything fails");
+    is_int(file_size(STORE), image.len, "the damaged file stays in its place");
+    test_vfs.room = -1;
+    fake_clock_advance(&fc, HEAL_AGAIN_MS);
+    ok(db_dirty(db), "after a while it is");
+    is_int(db_commit(db, &e), E_CORRUPT, "and then it is salvaged");
+    is_int(count_intents(db), ROWS, "all of it");
+    is_int(put_intent(db, "x", "y", &e), 0, "it works");
+    commit(db);
+    db_close(db);
+}
+
 static int dump_line(void *ctx, const char *json, size_t n)
 {
     struct err e;
@@ -1021,14 +1056,18 @@ static void test_dump(void)
     struct db *db = open_store();
     struct err e = ERR_INIT;
     is_int(put_intent(db, "k", "say \"hi\"", &e), 0, "a row");
-    is_int(db_run(db_stmt(db, "INSERT INTO object(key,source,uid,rv,generation,json,crc) VALUES('a','s','u','1',2,x'7b2261223a317d',7)"), &e), 0,
-           "and one whose checksum is wrong");
+    is_int(
+        db_run(db_stmt(db, "INSERT INTO object(key,source,uid,rv,generation,json,crc) VALUES('a','s','u','1',2,x'7b2261223a317d',7)"), &e),
+        0, "and one whose checksum is wrong");
     commit(db);
     AUTO_BUF struct buf out = BUF_INIT(100000);
     is_int(db_dump(db, dump_line, &out, &e), 0, "dumps");
     has_str(buf_str(&out), "{\"table\":\"meta\",\"crc_ok\":true,\"row\":{\"id\":1,\"name\":\"schema\",\"value\":\"1\"}}", "meta");
-    has_str(buf_str(&out), "{\"table\":\"intent\",\"crc_ok\":true,\"row\":{\"id\":1,\"key\":\"k\",\"name\":\"n\",\"data\":\"say \\\"hi\\\"\"}}", "a row");
-    has_str(buf_str(&out), "{\"table\":\"object\",\"crc_ok\":false,\"row\":{\"id\":1,\"key\":\"a\",\"source\":\"s\",\"uid\":\"u\",\"rv\":\"1\",\"generation\":2,\"json\":{\"a\":1}}}",
+    has_str(buf_str(&out),
+            "{\"table\":\"intent\",\"crc_ok\":true,\"row\":{\"id\":1,\"key\":\"k\",\"name\":\"n\",\"data\":\"say \\\"hi\\\"\"}}", "a row");
+    has_str(buf_str(&out),
+            "{\"table\":\"object\",\"crc_ok\":false,\"row\":{\"id\":1,\"key\":\"a\",\"source\":\"s\",\"uid\":\"u\",\"rv\":\"1\","
+            "\"generation\":2,\"json\":{\"a\":1}}}",
             "JSON as it is, and a checksum that does not fit is told");
     db_close(db);
 }
@@ -1079,6 +1118,7 @@ int main(void)
     test_torn_log();
     test_between_renames();
     test_damage_and_full_disk();
+    test_no_room_to_heal();
     test_dump();
     disk_free(disk);
     if (disk_real_new(&disk, NULL, "", &e) == 0) {

@@ -36,7 +36,8 @@ static void test_types(void)
         const char *key;
         enum json_type type;
     } want[] = {
-        { "n", JSON_NULL }, { "b", JSON_BOOL }, { "i", JSON_NUMBER }, { "s", JSON_STRING }, { "a", JSON_ARRAY }, { "o", JSON_OBJECT }, { "x", JSON_ABSENT },
+        { "n", JSON_NULL },  { "b", JSON_BOOL },   { "i", JSON_NUMBER }, { "s", JSON_STRING },
+        { "a", JSON_ARRAY }, { "o", JSON_OBJECT }, { "x", JSON_ABSENT },
     };
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
         is_int(json_type(json_get(j, want[i].key)), want[i].type, "type of %s", want[i].key);
@@ -144,7 +145,19 @@ static void test_bad_utf8_is_replaced(void)
 static void test_refused(void)
 {
     static const char *const bad[] = {
-        "", " ", "{", "[1", "{\"a\":1}x", "{} {}", "nul", "\"\\ud800\"", "'a'", "[1,]", "01", "\"\\u0000\"", "[1e400]",
+        "",
+        " ",
+        "{",
+        "[1",
+        "{\"a\":1}x",
+        "{} {}",
+        "nul",
+        "\"\\ud800\"",
+        "'a'",
+        "[1,]",
+        "01",
+        "\"\\u0000\"",
+        "[1e400]",
         "1000000000000000000000000000000000000000000000000000000000000000", // 64 digits
     };
     struct err e;

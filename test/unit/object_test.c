@@ -11,29 +11,159 @@ struct text {
     const char *p;
     size_t n;
 };
-#define T(literal) { literal, sizeof(literal) - 1 }
+#define T(literal)                   \
+    {                                \
+        literal, sizeof(literal) - 1 \
+    }
 
 static const struct text good[] = {
-    T("{}"), T("[]"), T("null"), T("true"), T("false"), T("0"), T("\"\""), T(" \t\r\n[ ] \n"), T("[[],[[]]]"), T("{\"\":0}"),
-    T("-0"), T("-0.0"), T("10"), T("1.25"), T("1e9"), T("1E+9"), T("1e-09"), T("-12.5e3"), T("123456789012345678901234567890"),
-    T("0e0"), T("[0]"), T("{\"a\":1}"), T("{\"a\":1,\"a\":2}"), T("{\"a\" : {\"b\" : [ true , false , null ] } }"),
-    T("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e4\\uABCD\""), T("\"\\ud83d\\ude00\""), T("\"\\u0000\""), T("\"\\uFFFF\""), T("\"\x7f\""),
-    T("\"\xc2\x80\""), T("\"\xdf\xbf\""), T("\"\xe0\xa0\x80\""), T("\"\xed\x9f\xbf\""), T("\"\xee\x80\x80\""), T("\"\xef\xbf\xbf\""),
-    T("\"\xf0\x90\x80\x80\""), T("\"\xf4\x8f\xbf\xbf\""), T("{\"\\u0061\":\"\xe2\x82\xac\"}"), T("\"/*no comment*/\""),
+    T("{}"),
+    T("[]"),
+    T("null"),
+    T("true"),
+    T("false"),
+    T("0"),
+    T("\"\""),
+    T(" \t\r\n[ ] \n"),
+    T("[[],[[]]]"),
+    T("{\"\":0}"),
+    T("-0"),
+    T("-0.0"),
+    T("10"),
+    T("1.25"),
+    T("1e9"),
+    T("1E+9"),
+    T("1e-09"),
+    T("-12.5e3"),
+    T("123456789012345678901234567890"),
+    T("0e0"),
+    T("[0]"),
+    T("{\"a\":1}"),
+    T("{\"a\":1,\"a\":2}"),
+    T("{\"a\" : {\"b\" : [ true , false , null ] } }"),
+    T("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e4\\uABCD\""),
+    T("\"\\ud83d\\ude00\""),
+    T("\"\\u0000\""),
+    T("\"\\uFFFF\""),
+    T("\"\x7f\""),
+    T("\"\xc2\x80\""),
+    T("\"\xdf\xbf\""),
+    T("\"\xe0\xa0\x80\""),
+    T("\"\xed\x9f\xbf\""),
+    T("\"\xee\x80\x80\""),
+    T("\"\xef\xbf\xbf\""),
+    T("\"\xf0\x90\x80\x80\""),
+    T("\"\xf4\x8f\xbf\xbf\""),
+    T("{\"\\u0061\":\"\xe2\x82\xac\"}"),
+    T("\"/*no comment*/\""),
 };
 
 static const struct text bad_texts[] = {
-    T(""), T(" "), T("\xef\xbb\xbf{}"), T("{"), T("["), T("}"), T("]"), T("[}"), T("{]"), T("[1"), T("[1,"), T("[,1]"), T("[1,]"), T("[1 2]"),
-    T("[1]]"), T("{} {}"), T("[],"), T("{,}"), T("{\"a\"}"), T("{\"a\":}"), T("{\"a\":1,}"), T("{\"a\" 1}"), T("{a:1}"), T("{1:1}"),
-    T("{null:1}"), T("{\"a\":1 \"b\":2}"), T("{\"a\":1:2}"), T("{\"a\"::1}"), T("[\"a\":1]"), T("\""), T("\"a"), T("'a'"), T("\"a\nb\""),
-    T("\"a\tb\""), T("\"\0\""), T("\"a\x1f\""), T("\"\\x41\""), T("\"\\"), T("\"\\\""), T("\"\\u\""), T("\"\\u12\""), T("\"\\u12g4\""),
-    T("\"\\U0041\""), T("\"\\0\""), T("\"\\ud800\""), T("\"\\ud800x\""), T("\"\\ud800\\n\""), T("\"\\ud800\\ud800\""), T("\"\\udc00\""),
-    T("\"\\ud800\\u0041\""), T("\"\x80\""), T("\"\xbf\""), T("\"\xc0\x80\""), T("\"\xc1\xbf\""), T("\"\xc3\""), T("\"\xc3\x28\""),
-    T("\"\xe0\x80\x80\""), T("\"\xe0\x9f\xbf\""), T("\"\xed\xa0\x80\""), T("\"\xed\xbf\xbf\""), T("\"\xe2\x82\""), T("\"\xf0\x80\x80\x80\""),
-    T("\"\xf0\x8f\xbf\xbf\""), T("\"\xf4\x90\x80\x80\""), T("\"\xf5\x80\x80\x80\""), T("\"\xff\""), T("\"\xfe\""), T("\xc3\xa4"), T("01"),
-    T("-"), T("-a"), T("+1"), T("1."), T(".5"), T("-.5"), T("1.e5"), T("1e"), T("1e+"), T("1e+-1"), T("1ee1"), T("1.2.3"), T("0x10"), T("1_000"),
-    T("00"), T("-01"), T("Infinity"), T("-Infinity"), T("NaN"), T("1a"), T("[1a]"), T("nul"), T("nulll"), T("True"), T("tru e"), T("falsey"),
-    T("undefined"), T("// c\n{}"), T("{}/**/"), T("[1]\0"), T("\0"), T("[\v1]"), T("[\xc2\xa0\x31]"), T("[1\f]"), T("{\"a\":1}}"), T("[[]"),
+    T(""),
+    T(" "),
+    T("\xef\xbb\xbf{}"),
+    T("{"),
+    T("["),
+    T("}"),
+    T("]"),
+    T("[}"),
+    T("{]"),
+    T("[1"),
+    T("[1,"),
+    T("[,1]"),
+    T("[1,]"),
+    T("[1 2]"),
+    T("[1]]"),
+    T("{} {}"),
+    T("[],"),
+    T("{,}"),
+    T("{\"a\"}"),
+    T("{\"a\":}"),
+    T("{\"a\":1,}"),
+    T("{\"a\" 1}"),
+    T("{a:1}"),
+    T("{1:1}"),
+    T("{null:1}"),
+    T("{\"a\":1 \"b\":2}"),
+    T("{\"a\":1:2}"),
+    T("{\"a\"::1}"),
+    T("[\"a\":1]"),
+    T("\""),
+    T("\"a"),
+    T("'a'"),
+    T("\"a\nb\""),
+    T("\"a\tb\""),
+    T("\"\0\""),
+    T("\"a\x1f\""),
+    T("\"\\x41\""),
+    T("\"\\"),
+    T("\"\\\""),
+    T("\"\\u\""),
+    T("\"\\u12\""),
+    T("\"\\u12g4\""),
+    T("\"\\U0041\""),
+    T("\"\\0\""),
+    T("\"\\ud800\""),
+    T("\"\\ud800x\""),
+    T("\"\\ud800\\n\""),
+    T("\"\\ud800\\ud800\""),
+    T("\"\\udc00\""),
+    T("\"\\ud800\\u0041\""),
+    T("\"\x80\""),
+    T("\"\xbf\""),
+    T("\"\xc0\x80\""),
+    T("\"\xc1\xbf\""),
+    T("\"\xc3\""),
+    T("\"\xc3\x28\""),
+    T("\"\xe0\x80\x80\""),
+    T("\"\xe0\x9f\xbf\""),
+    T("\"\xed\xa0\x80\""),
+    T("\"\xed\xbf\xbf\""),
+    T("\"\xe2\x82\""),
+    T("\"\xf0\x80\x80\x80\""),
+    T("\"\xf0\x8f\xbf\xbf\""),
+    T("\"\xf4\x90\x80\x80\""),
+    T("\"\xf5\x80\x80\x80\""),
+    T("\"\xff\""),
+    T("\"\xfe\""),
+    T("\xc3\xa4"),
+    T("01"),
+    T("-"),
+    T("-a"),
+    T("+1"),
+    T("1."),
+    T(".5"),
+    T("-.5"),
+    T("1.e5"),
+    T("1e"),
+    T("1e+"),
+    T("1e+-1"),
+    T("1ee1"),
+    T("1.2.3"),
+    T("0x10"),
+    T("1_000"),
+    T("00"),
+    T("-01"),
+    T("Infinity"),
+    T("-Infinity"),
+    T("NaN"),
+    T("1a"),
+    T("[1a]"),
+    T("nul"),
+    T("nulll"),
+    T("True"),
+    T("tru e"),
+    T("falsey"),
+    T("undefined"),
+    T("// c\n{}"),
+    T("{}/**/"),
+    T("[1]\0"),
+    T("\0"),
+    T("[\v1]"),
+    T("[\xc2\xa0\x31]"),
+    T("[1\f]"),
+    T("{\"a\":1}}"),
+    T("[[]"),
 };
 
 static int check(struct text t)
@@ -87,7 +217,8 @@ static void test_events(void)
     enum scan_event ev;
     for (size_t at = 0; (ev = json_scan_run(&s, text, sizeof(text) - 1, &at)) != SCAN_MORE;)
         snprintf(trace + strlen(trace), sizeof(trace) - strlen(trace), "%c%d@%zu ", ".kKvV!"[ev], s.depth, at);
-    is_str(trace, "v0@0 k1@1 K1@4 v1@5 v2@6 V2@7 v2@8 V2@10 V1@11 k1@12 K1@15 v1@16 V1@19 V0@20 ", "what begins and ends where, at which depth");
+    is_str(trace, "v0@0 k1@1 K1@4 v1@5 v2@6 V2@7 v2@8 V2@10 V1@11 k1@12 K1@15 v1@16 V1@19 V0@20 ",
+           "what begins and ends where, at which depth");
 }
 
 // --- Objects
@@ -107,7 +238,8 @@ static bool span_is(struct span s, const char *want)
 
 static void test_scan(void)
 {
-    static const char json[] = "{\"apiVersion\":\"edge.limpet.dev/v1alpha1\", \"kind\":\"EdgeApp\"," META ",\"spec\": {\"name\":\"not this\"},\"status\":{}}";
+    static const char json[] =
+        "{\"apiVersion\":\"edge.limpet.dev/v1alpha1\", \"kind\":\"EdgeApp\"," META ",\"spec\": {\"name\":\"not this\"},\"status\":{}}";
     struct object_view v;
     struct err e;
     is_int(scan(&v, json, &e), 0, "an object");
@@ -160,7 +292,8 @@ static void test_scan_refused(void)
         { "{\"metadata\":{\"name\":\"a\"},\"metadata\":{}}", E_INVAL, "twice" },
         { "{\"status\":1,\"st\\u0061tus\":2}", E_INVAL, "twice" },
         { "{\"metadata\":{\"uid\":\"a\",\"uid\":\"a\"}}", E_INVAL, "twice" },
-        { "{\"metadata\":{\"resourceVersion\":\"0123456789012345678901234567890123456789012345678901234567890123\"}}", E_TOOBIG, "resourceVersion" },
+        { "{\"metadata\":{\"resourceVersion\":\"0123456789012345678901234567890123456789012345678901234567890123\"}}", E_TOOBIG,
+          "resourceVersion" },
         { "{\"a\":tru}", E_INVAL, "byte 8" },
     };
     struct object_view v;
@@ -272,8 +405,11 @@ static void test_rv_compare(void)
         int want;
         bool ordered;
     } cases[] = {
-        { "9", "10", -1, true }, { "10", "9", 1, true }, { "42", "42", 0, true }, { "18446744073709551616", "18446744073709551615", 1, true },
-        { "abc", "abc", 0, false }, { "abc", "abd", 1, false }, { "", "1", 1, false }, { "1", "1a", 1, false }, { "01", "1", 1, false },
+        { "9", "10", -1, true },    { "10", "9", 1, true },
+        { "42", "42", 0, true },    { "18446744073709551616", "18446744073709551615", 1, true },
+        { "abc", "abc", 0, false }, { "abc", "abd", 1, false },
+        { "", "1", 1, false },      { "1", "1a", 1, false },
+        { "01", "1", 1, false },
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         bool ordered;
@@ -340,10 +476,11 @@ static void test_lines(void)
 
 static void test_long_lines(void)
 {
-    static const char text[] = "short\n"
-                               "{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"web\",\"namespace\":\"a\"},\"spec\":\"0123456789\"}}\n"
-                               "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\n"
-                               "short too\n";
+    static const char text[] =
+        "short\n"
+        "{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"web\",\"namespace\":\"a\"},\"spec\":\"0123456789\"}}\n"
+        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\n"
+        "short too\n";
     uint64_t too_long;
     int wrong = 0;
     for (size_t cut = 0; cut < sizeof(text); cut++) {
@@ -374,8 +511,8 @@ static int feed_list(struct heard *h, const char *text, size_t n, size_t cut, st
         r = list_splitter_end(&s, e);
     if (r == 0) {
         char sum[400];
-        snprintf(sum, sizeof(sum), "kind=%s rv=%s continue=%s remaining=%d items=%zu", s.kind, s.rv, s.continue_token ? s.continue_token : "-",
-                 (int)s.remaining, s.items);
+        snprintf(sum, sizeof(sum), "kind=%s rv=%s continue=%s remaining=%d items=%zu", s.kind, s.rv,
+                 s.continue_token ? s.continue_token : "-", (int)s.remaining, s.items);
         hear(h, "", sum, strlen(sum));
     }
     list_splitter_fini(&s);
@@ -387,9 +524,11 @@ static void test_lists(void)
     static const struct {
         const char *text, *want;
     } cases[] = {
-        { "{\"kind\":\"EdgeAppList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"12\",\"continue\":\"to\\u006ben\",\"remainingItemCount\":7},"
+        { "{\"kind\":\"EdgeAppList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"12\",\"continue\":\"to\\u006ben\","
+          "\"remainingItemCount\":7},"
           "\"items\":[{\"a\":\"]},{\\\"\"}, {\"items\":[{}],\"metadata\":{\"resourceVersion\":\"1\"}} ,{}]}\n",
-          "{\"a\":\"]},{\\\"\"};{\"items\":[{}],\"metadata\":{\"resourceVersion\":\"1\"}};{};kind=EdgeAppList rv=12 continue=token remaining=7 items=3;" },
+          "{\"a\":\"]},{\\\"\"};{\"items\":[{}],\"metadata\":{\"resourceVersion\":\"1\"}};{};kind=EdgeAppList rv=12 continue=token "
+          "remaining=7 items=3;" },
         { "{ \"items\" : [ {\"b\":[1,2.5e1]} ] , \"metadata\" : { \"resourceVersion\" : \"9\" , \"continue\" : \"\" } , \"kind\" : \"L\" }",
           "{\"b\":[1,2.5e1]};kind=L rv=9 continue=- remaining=-1 items=1;" },
         { "{\"metadata\":{\"resourceVersion\":\"3\"},\"items\":null}", "kind= rv=3 continue=- remaining=-1 items=0;" },

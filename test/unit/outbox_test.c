@@ -292,13 +292,48 @@ static void test_damaged_slot(void)
     close_all();
 }
 
+// What is unsent may be among what a damaged store lost.
+static void test_salvage(void)
+{
+    fresh();
+    struct err e = ERR_INIT;
+    is_int(put("a", "1"), 1, "a status");
+    is_int(put("b", "2"), 1, "another");
+    outbox_status_ack(box, "a", seq_of("a"));
+    outbox_status_ack(box, "b", seq_of("b"));
+    outbox_close(box);
+    db_close(rig_db);
+    AUTO_BUF struct buf image = BUF_INIT(1 << 20);
+    is_int(fs_read(rig_disk, "/store.db", 1 << 20, 0, &image, &e), 0, "the store");
+    memset(image.data, 'x', 100);
+    is_int(fs_write(rig_disk, "/store.db", image.data, image.len, 0600, 0, &e), 0, "is damaged");
+    rig_open();
+    open_box();
+    ok(db_salvaged(rig_db)->happened, "and salvaged");
+    is_str(pending(), "a=1 b=2 ", "all statuses are told again");
+    is_int(stats().status_pending, 2, "and counted");
+    rig_commit();
+    outbox_status_ack(box, "a", seq_of("a"));
+    db_rollback(rig_db);
+    is_str(pending(), "b=2 ", "once");
+    close_all();
+}
+
 // --- Events
 
 static int event(const char *name, const char *reason, const char *note)
 {
     struct err e = ERR_INIT;
-    struct event_in in = { .key = name, .uid = UID, .kind = "EdgeApp", .api_version = "edge.limpet.dev/v1alpha1", .ns = "edge-a", .name = name,
-                           .warning = true, .reason = reason, .action = "Start", .note = note };
+    struct event_in in = { .key = name,
+                           .uid = UID,
+                           .kind = "EdgeApp",
+                           .api_version = "edge.limpet.dev/v1alpha1",
+                           .ns = "edge-a",
+                           .name = name,
+                           .warning = true,
+                           .reason = reason,
+                           .action = "Start",
+                           .note = note };
     int r = outbox_event(box, &in, &e);
     if (r < 0)
         diag("event: %s", e.msg);
@@ -405,7 +440,7 @@ static void test_names(void)
     static const struct {
         const char *name, *prefix;
     } cases[] = {
-        { "web", "web." },   { "a.b-c", "a.b-c." }, { "Web_1", "web-1." },   { "-x-", "x." },          { "", "limpet." },
+        { "web", "web." },   { "a.b-c", "a.b-c." }, { "Web_1", "web-1." },     { "-x-", "x." }, { "", "limpet." },
         { "a..b", "a--b." }, { "a.-b", "a--b." },   { "\xc3\xa4", "limpet." }, { "x.", "x." },
     };
     fresh();
@@ -713,6 +748,7 @@ int main(void)
     test_pending_walk();
     test_seq_grows();
     test_damaged_slot();
+    test_salvage();
     test_event();
     test_fold();
     test_names();

@@ -13,10 +13,10 @@
 
 struct test_vfs_state {
     uint64_t writes, write_bytes, syncs, reads;
-    uint64_t blocks; // of 4 KiB that became dirty, each once between two syncs of its file
-    int64_t room;         // bytes that files may still grow; < 0 = no bound
-    bool fail_writes;     // every write is an I/O error
-    int64_t bad_read_at;  // reads that touch this offset of the file `bad_inode` fail; < 0 = none
+    uint64_t blocks;     // of 4 KiB that became dirty, each once between two syncs of its file
+    int64_t room;        // bytes that files may still grow; < 0 = no bound
+    bool fail_writes;    // every write is an I/O error
+    int64_t bad_read_at; // reads that touch this offset of the file `bad_inode` fail; < 0 = none
     uint64_t bad_inode;
     bool fail_sync;
 };
@@ -121,8 +121,8 @@ static int tv_device(sqlite3_file *f)
 }
 
 static const sqlite3_io_methods tv_methods = {
-    1, tv_close, tv_read, tv_write, tv_truncate, tv_sync, tv_size, tv_lock, tv_unlock, tv_reserved, tv_control, tv_sector, tv_device,
-    NULL, NULL, NULL, NULL, NULL, NULL, // no shared memory: the store must not need it
+    1,          tv_close,  tv_read,   tv_write, tv_truncate, tv_sync, tv_size, tv_lock, tv_unlock, tv_reserved,
+    tv_control, tv_sector, tv_device, NULL,     NULL,        NULL,    NULL,    NULL,    NULL, // no shared memory: the store must not need it
 };
 
 static sqlite3_vfs tv_vfs, *tv_default;
