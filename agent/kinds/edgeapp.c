@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "kinds/edgeapp_probe.h"
 #include "kinds/edgeapp_status.h"
 #include "kinds/registry.h"
@@ -269,7 +270,7 @@ static void probe_answered(void *ctx, int index, bool changed, bool failing, con
     struct app_run *st = ctx;
     struct object_state *os = object_state_from_data(st);
     if (failing) {
-        snprintf(st->probe_why, sizeof(st->probe_why), "%.*s", PROBE_WHY_MAX - 1, why);
+        snprintf(st->probe_why, sizeof(st->probe_why), "%.*s", (int)utf8_cut(why, MIN(strlen(why), (size_t)PROBE_WHY_MAX - 1)), why);
         engine_event(st->env->engine, os, true, "Unhealthy", "Probe", "instance %d is not ready: %s", index, why);
     }
     if (changed || failing)

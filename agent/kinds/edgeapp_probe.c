@@ -101,9 +101,9 @@ static void run_done(struct port_run *r, const struct err *e)
 static void check_done(struct port_check *c, const struct err *e)
 {
     struct app_try *t = container_of(c, struct app_try, check);
-    char why[160];
-    snprintf(why, sizeof(why), "%s %.64s:%d: %.80s", c->http ? "httpGet" : "tcpSocket", c->host, c->port, e != NULL ? e->msg : "ok");
-    answered(t, e == NULL, why);
+    struct err why = ERR_INIT;
+    err_set(&why, E_OFFLINE, "%s %.64s:%d: %.80s", c->http ? "httpGet" : "tcpSocket", c->host, c->port, e != NULL ? e->msg : "ok");
+    answered(t, e == NULL, why.msg);
 }
 
 static bool keep_text(struct app_try *t, const char **text)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "config/config.h"
 #include "kinds/edgeconfig_pass.h"
 #include "kinds/edgeconfig_stage.h"
@@ -60,6 +61,13 @@ static int cfg_check(const struct kind *k, const struct kind_env *env, const str
 }
 
 // --- Small things
+
+const char *cfg_shown(char out[CFG_SHOWN_MAX], const char *path)
+{
+    size_t n = strlen(path), cut = utf8_cut(path, MIN(n, (size_t)CFG_SHOWN_MAX - 4));
+    snprintf(out, CFG_SHOWN_MAX, "%.*s%s", (int)cut, path, cut < n ? "..." : "");
+    return out;
+}
 
 void cfg_come_back(struct cfg_pass *w, int64_t at_ms)
 {
@@ -228,7 +236,7 @@ static int take_verdict(struct cfg_pass *w, struct err *e)
 static int settle_owner(struct cfg_pass *w, struct err *e)
 {
     struct cfg_owner other;
-    char text[ERR_MSG_MAX];
+    struct err text = ERR_INIT; // err_set() mends what is cut inside a character
     bool taken = false;
     for (size_t i = 0; i < w->spec.n_files; i++) {
         const struct cfg_item *it = &w->items[i];
@@ -238,8 +246,8 @@ static int settle_owner(struct cfg_pass *w, struct err *e)
         if (!taken)
             continue;
         cfg_come_back(w, w->now_ms + CONFLICT_RETRY_MS);
-        snprintf(text, sizeof(text), "%.150s belongs to %.150s", other.path, other.key);
-        return refuse(w, "PathConflict", text);
+        err_set(&text, E_EXISTS, "%.150s belongs to %.150s", other.path, other.key);
+        return refuse(w, "PathConflict", text.msg);
     }
     return CFG_ON;
 }
@@ -303,12 +311,14 @@ static int settle_fight(struct cfg_pass *w, struct err *e)
 
 static void fight_condition(struct cfg_pass *w)
 {
+    char path[CFG_SHOWN_MAX];
     const struct cfg_fight *f = w->run->fight;
     if (f == NULL || f->level == 0)
         status_cond(w->p->status, "DriftFight", COND_FALSE, "Peace", "no other writer is at these files");
     else
         status_cond(w->p->status, "DriftFight", COND_TRUE, "AnotherWriter",
-                    "%.600s is changed again and again; it is put right every %" PRId64 " s", f->path, fight_wait_ms(f) / 1000);
+                    "%s is changed again and again; it is put right every %" PRId64 " s", cfg_shown(path, f->path),
+                    fight_wait_ms(f) / 1000);
 }
 
 // --- What is owed
@@ -317,7 +327,7 @@ static int run_on_change(struct cfg_pass *w, struct err *e)
 {
     static const char *const no_vars[] = { NULL };
     struct cfg_run *run = w->run;
-    char text[ERR_MSG_MAX];
+    struct err text = ERR_INIT;
     if (!w->owed)
         return CFG_ON;
     if (run->failed_change != w->spec_hash)
@@ -327,8 +337,8 @@ static int run_on_change(struct cfg_pass *w, struct err *e)
     cfg_come_back(w, run->change_at_ms);
     w->progress = "OnChangeFailed";
     w->why = "onChange is tried again";
-    snprintf(text, sizeof(text), "onChange: %.360s", verdict(run));
-    return cfg_block(w, "OnChangeFailed", text);
+    err_set(&text, E_TERMINAL, "onChange: %s", verdict(run));
+    return cfg_block(w, "OnChangeFailed", text.msg);
 }
 
 // --- Reporting
@@ -354,6 +364,7 @@ static void report_body(struct cfg_pass *w, int64_t *kept)
 
 static void report(struct cfg_pass *w, const struct err *failed)
 {
+    char path[CFG_SHOWN_MAX];
     struct status *s = w->p->status;
     int64_t kept;
     report_body(w, &kept);
@@ -361,7 +372,8 @@ static void report(struct cfg_pass *w, const struct err *failed)
     if (failed != NULL)
         status_cond(s, "Ready", COND_FALSE, "ApplyFailed", "%s", failed->msg);
     if (!status_cond_is_set(s, "Ready") && w->held)
-        status_cond(s, "Ready", COND_FALSE, "DriftFight", "%.600s differs, and another writer keeps at it", w->run->fight->path);
+        status_cond(s, "Ready", COND_FALSE, "DriftFight", "%s differs, and another writer keeps at it",
+                    cfg_shown(path, w->run->fight->path));
     else if (!status_cond_is_set(s, "Ready"))
         status_cond(s, "Ready", COND_TRUE, "AllApplied", "%" PRId64 " of %zu files are as they should be", kept, w->spec.n_files);
     if (failed != NULL)

@@ -113,6 +113,7 @@ int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion po
     static const char *const what_text[] = { [CFG_RESTORED] = "restored", [CFG_REMOVED] = "removed" };
     struct err why = ERR_INIT;
     enum cfg_release what;
+    char path[CFG_SHOWN_MAX];
     int rc = cfg_release_plan(p->env, r, policy, &what, e);
     if (rc < 0)
         return rc;
@@ -123,12 +124,13 @@ int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion po
         *e = why;
         return rc;
     }
+    (void)cfg_shown(path, r->path);
     if (what == CFG_FOREIGN)
-        pass_event(p, true, "KeptForeign", "Release", "%.600s was changed by somebody else and stays as it is", r->path);
+        pass_event(p, true, "KeptForeign", "Release", "%s was changed by somebody else and stays as it is", path);
     else if (what == CFG_NO_BACKUP)
-        pass_event(p, true, "KeptNoBackup", "Release", "%.600s stays as it is: what lay there before could not be kept", r->path);
+        pass_event(p, true, "KeptNoBackup", "Release", "%s stays as it is: what lay there before could not be kept", path);
     else if (what != CFG_UNTOUCHED)
-        pass_event(p, false, "Released", "Release", "%.600s was %s", r->path, what_text[what]);
+        pass_event(p, false, "Released", "Release", "%s was %s", path, what_text[what]);
     rc = cfg_record_delete(p->env->db, p->key, r->path, e);
     return rc == 0 ? cfg_backup_remove(p->env, p->key, r->path, e) : rc;
 }
@@ -146,15 +148,15 @@ int cfg_release_removed(struct cfg_pass *w, struct err *e)
 
 static void count_repair(struct cfg_pass *w, const struct cfg_item *i, const char *what)
 {
+    char path[CFG_SHOWN_MAX];
     struct cfg_run *run = w->run;
     run->repairs++;
-    pass_event(w->p, false, "DriftRepaired", "Repair", "%.600s: %s", i->want->path, what);
+    pass_event(w->p, false, "DriftRepaired", "Repair", "%s: %s", cfg_shown(path, i->want->path), what);
     if (run->fight == NULL)
         run->fight = calloc(1, sizeof(*run->fight));
     if (run->fight == NULL || !fight_repaired(run->fight, i->want->path, w->now_ms))
         return;
-    pass_event(w->p, true, "DriftFight", "Repair", "another writer keeps changing %.600s; repairs come at longer intervals now",
-               i->want->path);
+    pass_event(w->p, true, "DriftFight", "Repair", "another writer keeps changing %s; repairs come at longer intervals now", path);
 }
 
 static int write_item(struct cfg_pass *w, struct cfg_item *i, struct err *e)

@@ -48,6 +48,10 @@ struct cfg_pass {
 // A step of the pass: < 0 an error, CFG_ON to the next, CFG_END: this pass ends here.
 enum { CFG_ON, CFG_END };
 
+// As much of a path as fits a message, cut between characters.
+enum { CFG_SHOWN_MAX = 200 };
+const char *cfg_shown(char out[CFG_SHOWN_MAX], const char *path);
+
 // Ends the pass with Ready=False.
 int cfg_block(struct cfg_pass *w, const char *reason, const char *text);
 void cfg_come_back(struct cfg_pass *w, int64_t at_ms);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 enum { SMALL_MAX = 64 * 1024, TABLE_MAX = 1024 * 1024 };
 
 static const char *line_after(const char *line)
@@ -20,6 +22,13 @@ static bool read_text(struct disk *d, const char *path, size_t max, struct buf *
     return fs_read(d, path, max, 0, out, &ignored) == 0;
 }
 
+// What is no UTF-8 (a host name may be anything) could never be reported, so it is left out.
+static void keep_text(const char *s, size_t n, char *out, size_t max)
+{
+    if (utf8_valid(s, n))
+        snprintf(out, max, "%.*s", (int)utf8_cut(s, MIN(n, max - 1)), s);
+}
+
 // The first line of a file, without white space at its end.
 static void read_word(struct disk *d, const char *path, char *out, size_t max)
 {
@@ -29,7 +38,7 @@ static void read_word(struct disk *d, const char *path, char *out, size_t max)
     size_t n = strcspn(buf_str(&text), "\n");
     while (n > 0 && strchr(" \t\r", text.data[n - 1]) != NULL)
         n--;
-    snprintf(out, max, "%.*s", (int)MIN(n, max - 1), buf_str(&text));
+    keep_text(buf_str(&text), n, out, max);
 }
 
 bool parse_os_release(const char *text, char out[FACT_MAX])
@@ -43,8 +52,8 @@ bool parse_os_release(const char *text, char out[FACT_MAX])
         const char stop[] = { quoted ? *v : '\n', '\n', '\0' };
         v += quoted;
         size_t n = strcspn(v, stop);
-        snprintf(out, FACT_MAX, "%.*s", (int)MIN(n, (size_t)FACT_MAX - 1), v);
-        return n > 0;
+        keep_text(v, n, out, FACT_MAX);
+        return out[0] != '\0';
     }
     return false;
 }

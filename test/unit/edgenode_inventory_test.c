@@ -12,6 +12,8 @@ static void test_os_release(void)
         { "PRETTY_NAME=\"no end\nX=1", "no end" },
         { "MY_PRETTY_NAME=no\n", "" },
         { "PRETTY_NAME=", "" },
+        { "PRETTY_NAME=\"no \xff text\"", "" },
+        { "PRETTY_NAME=\"\xc3\xbc\"", "\xc3\xbc" },
         { "", "" },
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
