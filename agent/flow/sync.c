@@ -209,17 +209,31 @@ static void check_namespace(struct sync *s, const struct err *e)
         check_next(s);
 }
 
+static bool is_newer(const char *rv, const char *than)
+{
+    bool ordered = false;
+    return rv[0] != '\0' && (than[0] == '\0' || (rv_compare(rv, than, &ordered) > 0 && ordered));
+}
+
 static const char *newest_rv(struct sync *s)
 {
-    const char *best = "";
+    const char *best = s->rows_rv;
     list_each(n, &s->sources)
     {
         const struct source *src = container_of(n, struct source, link);
-        bool ordered = false;
-        if (src->rv[0] != '\0' && (best[0] == '\0' || (rv_compare(src->rv, best, &ordered) > 0 && ordered)))
+        if (is_newer(src->rv, best))
             best = src->rv;
     }
     return best;
+}
+
+static int note_row(void *ctx, const char *key)
+{
+    struct sync *s = ctx;
+    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
+    if (cache_rv(s->cache, key, rv, uid, NULL) == 0 && is_newer(rv, s->rows_rv))
+        snprintf(s->rows_rv, sizeof(s->rows_rv), "%s", rv);
+    return 0;
 }
 
 static void check_rv(struct sync *s, const struct err *e)
@@ -235,6 +249,7 @@ static void check_rv(struct sync *s, const struct err *e)
     if (e == NULL && object_member(buf_str(&s->check.answer), s->check.answer.len, "metadata", "resourceVersion", &sp) &&
         span_string(sp, got, sizeof(got)) && rv_compare(got, have, &ordered) < 0 && ordered)
         guard_restored(s, have, got);
+    s->rows_rv[0] = '\0';
     check_next(s);
 }
 
@@ -347,6 +362,10 @@ int sync_start(struct sync *s, struct err *e)
 {
     if (registry_each(s->registry, add_kind, s) < 0)
         return err_set(e, E_NOMEM, "sources");
+    // The sources' own are kept lazily: after a crash there may be none, and a restored database must be noticed all the same.
+    int rc = cache_each_key(s->cache, NULL, note_row, s, e);
+    if (rc < 0)
+        return rc;
     s->down_since_ms = loop_now(s->loop);
     report(s, LINK_OFFLINE, "starting");
     try_now(s);

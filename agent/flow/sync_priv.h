@@ -68,6 +68,7 @@ struct sync {
     struct timer retry;
     struct kube_call check;
     int check_step;
+    char rows_rv[OBJ_RV_MAX]; // newest of the cached objects at boot, until the server's was compared with it; "" = none
     bool awaits_admission;
     int64_t down_since_ms, backoff_ms;
     unsigned tries, short_watches;
