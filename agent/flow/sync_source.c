@@ -120,16 +120,26 @@ static bool is_ours(const struct source *src, const struct object_view *v)
     return src->kind->cluster_scoped || strcmp(v->ns, src->sync->ns) == 0;
 }
 
+// A stream that begins at an older bookmark tells again what was before the row that is known, deletions of earlier objects of the name
+// included. What a list says counts all the same: its database may have been restored.
+static bool is_old_news(const struct source *src, const char *key, const struct object_view *v)
+{
+    char known[OBJ_RV_MAX], uid[OBJ_UID_MAX];
+    bool ordered = false;
+    return cache_rv(src->sync->cache, key, known, uid, NULL) == 0 && rv_compare(v->rv, known, &ordered) < 0 && ordered;
+}
+
 static int store(struct source *src, const struct object_view *v, const char *json, size_t len, struct err *e)
 {
     struct sync *s = src->sync;
-    char key[KEY_MAX], known[OBJ_RV_MAX] = "", uid[OBJ_UID_MAX];
-    bool ordered = false;
+    char key[KEY_MAX];
     int rc = key_make(key, src->kind->type.plural, v->ns, v->name, e);
     if (rc < 0)
         return rc;
+    bool old = is_old_news(src, key, v);
+    if (old && !src->marking)
+        return 0;
     guard_exists(src, key);
-    bool stale = cache_rv(s->cache, key, known, uid, NULL) == 0 && rv_compare(v->rv, known, &ordered) < 0 && ordered;
     rc = cache_put(s->cache, src->name, key, v, json, len, e);
     if (rc < 0)
         return rc;
@@ -141,7 +151,7 @@ static int store(struct source *src, const struct object_view *v, const char *js
     src->seen++;
     if (rc >= CACHE_CHANGED)
         s->conf.changed(s->conf.ctx, key);
-    if (!stale && src->kind->write_status)
+    if (!old && src->kind->write_status)
         s->conf.server_status(s->conf.ctx, key, v->uid, v->status.p, v->status.n);
     return 0;
 }
@@ -249,7 +259,7 @@ static int take_deleted(struct source *src, struct span object, struct err *e)
     if (!is_ours(src, &v))
         return 0;
     int rc = key_make(key, src->kind->type.plural, v.ns, v.name, e);
-    if (rc == 0)
+    if (rc == 0 && !is_old_news(src, key, &v))
         rc = guard_deleted(src, key, e);
     if (rc == 0)
         set_rv(src, v.rv);
