@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables, and how an older store becomes a newer one.
 //
-// steps[v] leads from version v to v + 1 and is never changed once released. There is no ALTER TABLE in our SQLite: a step that changes
-// columns copies the rows into a new table. The version stands twice, in user_version and in a row of `meta`: a flipped bit in one of them
+// steps[v] leads from version v to v + 1 and is never changed once released. Our SQLite has no ALTER TABLE, and CAST does nothing in it (both
+// went with what is left out, see deps/build.sh): a step that changes columns copies the rows into a new table. The version stands twice, in user_version and in a row of `meta`: a flipped bit in one of them
 // must not look like a store from the future. Another row holds a checksum of the schema, whose text is as easily damaged as any other.
 // Whatever comes later, `meta` keeps its columns.
 //
