@@ -1,0 +1,401 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# demo.sh: the whole story on one machine, told by the real programs; run by `make demo`. It is a test as well: a promise that is not
+# kept ends it with an exit code other than 0.
+#
+#   KEEP=1 make demo            leaves everything running to look around in
+#   test/demo/demo.sh stop      ends what KEEP=1 left
+#
+# Everything is in build/demo. The node reaches the API server through relay.py, so that its network can be cut while kubectl still works.
+set -u -o pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+limpet=$top/build/limpet
+limpetctl=$top/build/limpetctl
+demo=$top/build/demo
+node=edge-1
+ns=edge-edge-1
+cd "$top" || exit
+
+# ----------------------------------------------------------------------------------------------------------------- words
+
+if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
+	bold=$'\e[1m' dim=$'\e[2m' green=$'\e[32m' red=$'\e[31m' plain=$'\e[0m'
+else
+	bold='' dim='' green='' red='' plain=''
+fi
+
+chapter() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
+say() { printf '  %s\n' "$*"; }
+kept() { printf '  %s✓%s %s\n' "$green" "$plain" "$*"; }
+broken() { # PROMISE [DETAIL]
+	printf '  %s✗ %s%s\n' "$red" "$1" "$plain"
+	(($# < 2)) || printf '%s\n' "${@:2}" | sed 's/^/      /'
+	printf '\nThe demo ends here: a promise was not kept. The agent said last (%s):\n' "${demo#"$top"/}/agent.log"
+	tail -n 8 "$demo/agent.log" 2>/dev/null | cut -c 1-300 | sed 's/^/      /'
+	exit 1
+}
+
+# show COMMAND...: the command as one would type it, then what it prints. It must succeed.
+show() {
+	local shown="$*" status
+	shown=${shown//"$limpetctl"/limpetctl}
+	printf '  %s$ %s%s\n' "$dim" "$shown" "$plain"
+	"$@" 2>&1 | sed 's/^/  | /'
+	status=${PIPESTATUS[0]}
+	((status == 0)) || broken "$shown" "exit status $status"
+}
+
+now_ms() { printf '%d' "$((${EPOCHREALTIME/./} / 1000))"; }
+seconds() { printf '%d.%03d s' $(($1 / 1000)) $(($1 % 1000)); } # MILLISECONDS
+
+# within SECONDS PROMISE COMMAND...: polls; tells how long it took since mark().
+mark() { began=$(now_ms); }
+within() {
+	local limit=$1 promise=$2 output
+	shift 2
+	until output=$("$@" 2>&1); do
+		(($(now_ms) - began < limit * 1000)) || broken "$promise" "not within $limit s: $*" "$output"
+		sleep 0.01
+	done
+	kept "$promise, after $(seconds $(($(now_ms) - began)))"
+}
+holds() { # PROMISE COMMAND...
+	local promise=$1 output
+	shift
+	output=$("$@" 2>&1) || broken "$promise" "$*" "$output"
+	kept "$promise"
+}
+
+# -------------------------------------------------------------------------------------------------------------- processes
+
+# Each is known by pid and start time, so that a pid which belongs to somebody else by now is never touched.
+start_time() { local s; { read -r s <"/proc/$1/stat"; } 2>/dev/null && s=${s##*) } && awk '$1 != "Z" { print $20 }' <<<"$s"; }
+is_process() { [[ $1 =~ ^[0-9]+$ && -n $2 && $(start_time "$1") == "$2" ]]; }
+
+launch() { # NAME COMMAND...
+	local name=$1
+	shift
+	setsid -- "$@" </dev/null >>"$demo/$name.log" 2>&1 &
+	printf '%s %s\n' $! "$(start_time $!)" >"$demo/$name.pid"
+	disown
+}
+
+# finish NAME SIGNAL: returns when the process is gone.
+finish() {
+	local pid='' start='' deadline
+	{ read -r pid start <"$demo/$1.pid"; } 2>/dev/null
+	rm -f "$demo/$1.pid"
+	is_process "$pid" "$start" || return 0
+	kill -s "$2" "$pid"
+	deadline=$(($(now_ms) + 15000))
+	while is_process "$pid" "$start"; do
+		(($(now_ms) < deadline)) || kill -s KILL "$pid"
+		sleep 0.02
+	done
+}
+
+# Workloads outlive the agent by design, so a demo that ends must ask for their end: by `limpet leave`, else one by one.
+stop_workloads() {
+	local state pid start
+	L leave --yes >/dev/null 2>&1
+	for state in "$demo"/node/run/i/*/state; do
+		[[ -f $state ]] || continue
+		read -r _ pid start <<<"$(grep '^shim ' "$state")"
+		is_process "$pid" "$start" && kill -s TERM "$pid"
+	done
+}
+
+stop_all() {
+	[[ -d $demo ]] || return 0
+	stop_workloads
+	finish agent TERM
+	finish relay TERM
+	[[ ! -d $demo/cluster ]] || test/cluster/cluster wipe "$demo/cluster" >/dev/null 2>&1
+}
+
+leave() {
+	local status=$?
+	trap - EXIT
+	if [[ -n ${KEEP:-} ]]; then
+		look_around
+		exit $status
+	fi
+	stop_all
+	((status == 0)) && printf '\n%sEverything was stopped and removed. KEEP=1 make demo leaves it running to look around in.%s\n' "$dim" "$plain"
+	exit $status
+}
+
+look_around() {
+	chapter 'Look around'
+	cat <<-END
+		  export KUBECONFIG=$demo/cluster/kubeconfig PATH=$demo/cluster/bin:$top/build:\$PATH LIMPET_CONFIG=$demo/node/limpet.ini
+		  kubectl get edge -n $ns               what the server knows
+		  kubectl explain edgeapp.spec          what can be written
+		  kubectl edit edgeconfig page -n $ns   change something, then: curl http://127.0.0.1:$port_of_server/
+		  limpet status; limpet get; limpet logs web -f; limpet outbox --all
+		  test/demo/demo.sh stop                ends all of it
+	END
+}
+
+# ----------------------------------------------------------------------------------------------------------- node, objects
+
+k() { "$demo/cluster/bin/kubectl" -n $ns "$@"; }
+kubectl() { k "$@"; } # what `show` prints is what one types; the namespace is set in the kubeconfig's place
+L() { "$limpet" --config "$demo/node/limpet.ini" "$@"; }
+limpet() { L "$@"; }
+
+# free_port: below the ports that the kernel gives to clients.
+free_port() {
+	local port
+	while port=$((20000 + RANDOM % 12000)); connects "$port"; do :; done
+	printf '%d' "$port"
+}
+
+write_objects() {
+	cat >"$demo/web.yaml" <<-END
+		apiVersion: edge.limpet.dev/v1alpha1
+		kind: EdgeApp
+		metadata:
+		  name: web
+		spec:
+		  command: [python3, -m, http.server, --bind, 127.0.0.1, --directory, $demo/node/files, \$(PORT)]
+		  env:
+		  - name: PORT
+		    value: "$port_old"
+		  terminationGracePeriodSeconds: 2
+		  readinessProbe:
+		    httpGet: {port: $port_old}
+		    periodSeconds: 1
+	END
+	cat >"$demo/page.yaml" <<-END
+		apiVersion: edge.limpet.dev/v1alpha1
+		kind: EdgeConfig
+		metadata:
+		  name: page
+		spec:
+		  files:
+		  - path: $demo/node/files/index.html
+		    content: |
+		      Hello from the edge.
+	END
+	sed "s/$port_old/$port_new/" "$demo/web.yaml" >"$demo/web-2.yaml"
+	sed 's/Hello from the edge/Hello again, changed while you were away/' "$demo/page.yaml" >"$demo/page-2.yaml"
+}
+
+write_config() {
+	mkdir -p "$demo/node/files"
+	cat >"$demo/node/limpet.ini" <<-END
+		[paths]
+		state = $demo/node/state
+		run = $demo/node/run
+		log = $demo/node/log
+		[guard]
+		paths = $demo/node/files
+	END
+}
+
+page() { # PORT: what the web server answers
+	local line='' text=''
+	exec 3<>"/dev/tcp/127.0.0.1/$1" || return
+	printf 'GET / HTTP/1.0\r\n\r\n' >&3
+	while IFS= read -r line <&3; do text=$line; done
+	exec 3>&-
+	printf '%s' "$text"
+} 2>/dev/null
+page_says() { [[ $(page "$1") == *"$2"* ]]; } # PORT TEXT
+file_says() { [[ $(<"$demo/node/files/index.html") == *"$1"* ]] 2>/dev/null; }
+pid_of_web() { L get edgeapp web -o json | jq -r '[.status.instances[]? | select(.pid > 0) | .pid][0] // empty'; }
+new_pid() { local now; now=$(pid_of_web) && [[ -n $now && $now != "$1" ]]; }
+same_pid() { [[ $(pid_of_web) == "$1" ]]; }
+is_ready() { # KIND NAME: for the generation that it has now
+	[[ $(k get "$1" "$2" -o 'jsonpath={.metadata.generation}={.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].status}') =~ ^([0-9]+)=([0-9]+)\ True$ ]] &&
+		[[ ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]]
+}
+is_online() { L status >/dev/null; }
+is_offline() { [[ $(L status -o json | jq -r .link.state) == Offline ]]; }
+node_is() { "$limpetctl" node list | grep -q "^$node .* $1 "; }
+has_reported() { [[ $(L outbox) == nothing* ]]; }
+answers() { L status >/dev/null 2>&1 || (($? == 1)); }
+# connects PORT
+connects() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+start_relay() {
+	local i
+	launch relay python3 test/demo/relay.py "$port_relay" "$port_api"
+	for ((i = 0; i < 1500; i++)); do
+		! connects "$port_relay" || return 0
+		sleep 0.02
+	done
+	broken 'the cable carries' "$(<"$demo/relay.log")"
+}
+start_agent() { launch agent "$limpet" --config "$demo/node/limpet.ini" run; }
+
+# --------------------------------------------------------------------------------------------------------------- the story
+
+begin() {
+	chapter '1. A real Kubernetes API server, and a node'
+	local how=()
+	[[ -n ${KEEP:-} ]] || how=(--owner $$)
+	mark
+	test/cluster/cluster up "$demo/cluster" "${how[@]}" >"$demo/cluster.log" 2>&1 || broken 'the cluster starts' "$(tail -n 5 "$demo/cluster.log")"
+	export KUBECONFIG=$demo/cluster/kubeconfig KUBECACHEDIR=$demo/cluster/cache KUBERC=off
+	port_api=$(<"$demo/cluster/port")
+	kept "kube-apiserver $(k version -o json | jq -r .serverVersion.gitVersion) is up, after $(seconds $(($(now_ms) - began)))"
+	say 'The cluster learns the kinds EdgeApp, EdgeConfig and EdgeNode:'
+	show "$limpetctl" install
+	say "A namespace and an account for the node; the join command that this prints is piped to the node:"
+	write_config
+	start_relay
+	printf '  %s$ limpetctl node add %s --server https://127.0.0.1:%d --force | sh%s\n' "$dim" $node "$port_relay" "$plain"
+	"$limpetctl" node add $node --server "https://127.0.0.1:$port_relay" --force 2>"$demo/add.log" |
+		LIMPET_CONFIG=$demo/node/limpet.ini PATH=$top/build:$PATH sh 2>&1 | sed 's/^/  | /'
+	[[ ${PIPESTATUS[*]} == '0 0 0' ]] || broken 'the node joins' "$(<"$demo/add.log")"
+	say 'The agent starts:'
+	start_agent
+	mark
+	within 30 'it is online' is_online
+	within 60 'and the server sees the node as READY' node_is True
+	show "$limpetctl" node list
+}
+
+apply() {
+	chapter '2. kubectl apply: a web server (EdgeApp) and the page it serves (EdgeConfig)'
+	show cat "$demo/web.yaml" "$demo/page.yaml"
+	mark
+	k apply -f "$demo/web.yaml" -f "$demo/page.yaml" >/dev/null || broken 'kubectl apply'
+	within 30 'the page is served' page_says "$port_old" 'Hello from the edge'
+	within 30 'the EdgeApp is Ready' is_ready edgeapp web
+	within 30 'the EdgeConfig is Ready' is_ready edgeconfig page
+	show kubectl get edge
+	show limpet get
+}
+
+heal() {
+	local pid
+	chapter '3. What breaks on the machine is repaired by the machine'
+	pid=$(pid_of_web)
+	say "Somebody kills the web server: kill -9 $pid"
+	mark
+	kill -9 "$pid"
+	within 30 'a new process runs' new_pid "$pid"
+	within 30 'and serves the page again' page_says "$port_old" 'Hello from the edge'
+	say 'Somebody edits the file: echo defaced >index.html'
+	echo defaced >"$demo/node/files/index.html"
+	mark
+	within 30 'the file is as it should be' file_says 'Hello from the edge'
+	mark
+	within 30 'and all of this is reported' has_reported
+}
+
+go_away() {
+	chapter '4. The network goes away'
+	printf '  %sThe cable between node and server is pulled; the server itself is up, kubectl reaches it.%s\n' "$dim" "$plain"
+	cut_at=$(date -u +%FT%TZ)
+	mark
+	finish relay TERM
+	within 60 'the agent has noticed' is_offline
+	say 'Meanwhile, on the server, both specs are changed: another port, another page.'
+	show kubectl apply -f "$demo/web-2.yaml" -f "$demo/page-2.yaml"
+	say 'The node cannot know. It goes on with what it knows, and looks after it as before:'
+	holds 'the old page is served, on the old port' page_says "$port_old" 'Hello from the edge'
+}
+
+offline() {
+	local pid again
+	pid=$(pid_of_web)
+	say "The web server crashes: kill -SEGV $pid. A second crash within ten minutes waits 10 s, as in Kubernetes."
+	mark
+	kill -SEGV "$pid"
+	within 60 'it was started again' new_pid "$pid"
+	within 30 'and serves' page_says "$port_old" 'Hello from the edge'
+	say 'The file is deleted:'
+	mark
+	rm "$demo/node/files/index.html"
+	within 30 'it was written again' file_says 'Hello from the edge'
+	again=$(pid_of_web)
+	say 'Even the agent dies (kill -9) and starts again, without a server:'
+	finish agent KILL
+	holds "the web server did not notice: pid $again serves" page_says "$port_old" 'Hello from the edge'
+	start_agent
+	mark
+	within 30 'a new agent is there' answers
+	within 30 "it has adopted pid $again, with the spec that it last knew" same_pid "$again"
+	holds 'and it still is offline' is_offline
+	say 'What the server will have to hear, oldest first:'
+	show limpet outbox
+	holds 'the server does not know it yet' no_event_since_cut
+}
+
+# Everything that the server holds was sent before the cut.
+events_json() { k get events.events.k8s.io -o json; }
+no_event_since_cut() {
+	events_json | jq -e --arg cut "$cut_at" '[.items[] | select(.metadata.creationTimestamp > $cut)] == []' >/dev/null
+}
+
+restore() {
+	chapter '5. The network is back'
+	back_at=$(date -u +%FT%TZ)
+	mark
+	start_relay
+	within 120 'the agent is online by itself' is_online
+	within 60 'the page that was changed meanwhile is served, on the port that was changed meanwhile' page_says "$port_new" 'changed while you were away'
+	within 60 'the EdgeApp is Ready' is_ready edgeapp web
+	within 60 'the EdgeConfig is Ready' is_ready edgeconfig page
+	within 60 'everything was reported' has_reported
+	show kubectl get edge
+}
+
+timeline() {
+	chapter '6. The timeline: what happened, when it happened, when the server heard of it'
+	say "cut $cut_at, back $back_at; times in UTC"
+	events_json | jq -r --arg cut "$cut_at" --arg back "$back_at" '
+		["HAPPENED", "REPORTED", "", "OBJECT", "WHAT"],
+		(.items | sort_by(.eventTime)[] |
+			[.eventTime[11:23], .metadata.creationTimestamp[11:19],
+			(if .eventTime > $cut and .eventTime < $back and .metadata.creationTimestamp >= $back then "while away" else "" end),
+			"\(.regarding.kind)/\(.regarding.name)", "\(.reason): \(.note)"]) | @tsv' |
+		while IFS= read -r line; do
+			# read by hand: a tab is a blank to IFS, and the third column may be empty
+			IFS=$'\x1f' read -r happened reported away object what <<<"${line//$'\t'/$'\x1f'}"
+			printf '  | %-13s %-9s %-10s  %-18s  %s\n' "$happened" "$reported" "$away" "$object" "$(cut -c 1-90 <<<"$what")"
+		done
+	holds 'the crash and the repairs made while away carry the time when they happened' reported_late
+	say 'The conditions do as well:'
+	k get edgeapp,edgeconfig -o json | jq -r '.items[] | "\(.kind)/\(.metadata.name)" as $o | .status.conditions[] |
+		[$o, .type, .status, .lastTransitionTime, .reason] | @tsv' | awk -F '\t' '{ printf "  | %-18s %-12s %-6s since %s  %s\n", $1, $2, $3, $4, $5 }'
+}
+
+# One event of the app and one of the file happened while away and were created on the server after the return.
+reported_late() {
+	events_json | jq -e --arg cut "$cut_at" --arg back "$back_at" '
+		[.items[] | select(.eventTime > $cut and .eventTime < $back and .metadata.creationTimestamp >= $back) | .regarding.kind] |
+		index("EdgeApp") != null and index("EdgeConfig") != null' >/dev/null
+}
+
+main() {
+	[[ -x $limpet && -x $limpetctl ]] || { echo 'demo: build the programs first (make)' >&2; exit 2; }
+	stop_all
+	rm -rf "$demo"
+	mkdir -p "$demo" || exit
+	port_old=$(free_port) port_new=$(free_port) port_relay=$(free_port)
+	port_of_server=$port_new
+	trap leave EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	write_objects
+	begin
+	apply
+	heal
+	go_away
+	offline
+	restore
+	timeline
+	chapter 'Every promise was kept.'
+}
+
+case ${1:-} in
+'') main ;;
+stop) stop_all ;;
+*) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
