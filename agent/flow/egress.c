@@ -27,6 +27,7 @@ struct sender {
     struct egress *egress;
     struct kube_call call;
     bool busy, is_event, by_merge;
+    bool again; // what it sends failed before
     int64_t seq;
     char id[KEY_MAX + 32]; // key of the object, or name of the event
     char uid[OBJ_UID_MAX];
@@ -47,6 +48,7 @@ struct egress {
     size_t n_merge;
     struct sender senders[SENDERS_MAX];
     int n_senders;
+    int n_again; // senders with an item that failed before; at most half, so that the others never wait for these
     struct egress_stats stats;
 };
 
@@ -273,6 +275,7 @@ static void on_done(struct kube_call *c, struct err *e)
     struct sender *s = container_of(c, struct sender, call);
     s->busy = false;
     s->egress->stats.in_flight--;
+    s->egress->n_again -= s->again;
     if (e == NULL || (s->is_event && e->cls == E_EXISTS))
         succeeded(s);
     else
@@ -313,6 +316,8 @@ static bool may_send(struct round *r, const char *id)
         r->wake_ms = MIN(r->wake_ms, d->at_ms);
         return false;
     }
+    if (d != NULL && r->g->n_again >= MAX(r->g->n_senders / 2, 1))
+        return false; // it is looked at again when one of them is done
     return !in_flight(r->g, id);
 }
 
@@ -320,6 +325,8 @@ static void took_off(struct sender *s, const char *id, int64_t seq, bool is_even
 {
     struct egress *g = s->egress;
     s->busy = true;
+    s->again = delay_of(g, id) != NULL;
+    g->n_again += s->again;
     s->is_event = is_event;
     s->seq = seq;
     snprintf(s->id, sizeof(s->id), "%s", id);
@@ -462,6 +469,7 @@ static void cancel_all(struct egress *g)
         g->senders[i].busy = false;
     }
     g->stats.in_flight = 0;
+    g->n_again = 0;
 }
 
 void egress_online(struct egress *g, bool online)

@@ -118,11 +118,29 @@ static bool settled(const struct source *src)
     return src->current || (src->state == SRC_BACKOFF && (cls == E_FORBIDDEN || cls == E_NOTFOUND || cls == E_UNSUP || cls == E_INVAL));
 }
 
+// Everything of ours at once: that is about this node, not about a kind. The next check asks for the namespace.
+static bool all_forbidden(const struct sync *s)
+{
+    list_each(n, &s->sources)
+    {
+        const struct source *src = container_of(n, struct source, link);
+        if (src->state != SRC_BACKOFF || src->last.cls != E_FORBIDDEN)
+            return false;
+    }
+    return !list_empty(&s->sources);
+}
+
 void sync_settled(struct sync *s)
 {
+    struct err e = ERR_INIT;
     if (s->phase != PHASE_UP)
         return;
     list_each(n, &s->sources) if (!settled(container_of(n, struct source, link))) return;
+    if (all_forbidden(s)) {
+        err_set(&e, E_FORBIDDEN, "every kind in namespace %s is forbidden", s->ns);
+        sync_link_down(s, &e);
+        return;
+    }
     s->tries = 0;
     s->backoff_ms = 0;
     s->down_since_ms = 0;

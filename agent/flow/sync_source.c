@@ -54,8 +54,8 @@ static void set_rv(struct source *src, const char *rv)
 static void became_current(struct source *src)
 {
     src->current = true;
-    src->failures = 0;
-    src->expired_once = false;
+    if (!src->expired_once) // else a list alone is no success: what follows it may be too old again
+        src->failures = 0;
     src->last = ERR_INIT;
     sync_settled(src->sync);
 }
@@ -363,6 +363,7 @@ static void on_stream_done(struct kube_call *c, struct err *e)
         return; // list_complete() failed and set the timer
     if (e == NULL || e->cls == E_CANCELED) { // stopped by ourselves, and not for an error of ours: that would stand in e
         sync_contact(src->sync);
+        src->expired_once = src->expired_once && src->marking;
         if (!src->marking && table_count(&src->pending) == 0)
             became_current(src);
         after_stream(src);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE_MAX = 4000, BUSY_S_MAX = 8, RETRANSMIT_MS = 400, CONNECT_MS = 5000 };
+enum { PIECE_MAX = 4000, BUSY_S_MAX = 8, PUT_OFF_S = 3600, RETRANSMIT_MS = 400, CONNECT_MS = 5000 };
 
 enum fault {
     FAULT_NONE,
@@ -15,7 +15,8 @@ enum fault {
     FAULT_RESET_IN_BODY,
     FAULT_BUSY,
     FAULT_5XX,
-    FAULTS
+    FAULTS,       // one of the above meets a request by chance
+    FAULT_PUT_OFF // and this one only whom it is meant for
 };
 
 enum phase { REQUEST, HEAD, BODY, END };
@@ -153,7 +154,10 @@ static void server_fails(struct flight *f)
 {
     struct sim_answer *a = &f->answer;
     *a = (struct sim_answer){ .content_type = "application/json", .body = BUF_INIT(65536) };
-    if (f->fault == FAULT_BUSY) {
+    if (f->fault == FAULT_PUT_OFF) {
+        sim_fail(a, 503, "ServiceUnavailable", "not within the hour");
+        a->retry_after_s = PUT_OFF_S;
+    } else if (f->fault == FAULT_BUSY) {
         bool busy = rng_chance(&f->net->rng, 50);
         sim_fail(a, busy ? 429 : 503, busy ? "TooManyRequests" : "ServiceUnavailable", "please try again later");
         a->retry_after_s = rng_between(&f->net->rng, 1, BUSY_S_MAX);
@@ -165,7 +169,7 @@ static void server_fails(struct flight *f)
 static void arrive(struct flight *f)
 {
     struct sim_request r = { f->method, f->url, f->content_type, f->body, f->len };
-    if (f->fault == FAULT_BUSY || f->fault == FAULT_5XX)
+    if (f->fault == FAULT_BUSY || f->fault == FAULT_5XX || f->fault == FAULT_PUT_OFF)
         server_fails(f);
     else
         sim_server_answer(f->net->server, &r, &f->answer);
@@ -293,8 +297,17 @@ static void on_limit(struct sim_event *ev)
 
 // --- The operations
 
-static enum fault draw_fault(struct sim_net *n)
+static bool is_meant(const char *text, const struct http_req *r)
 {
+    return text != NULL && strstr(r->url, text) != NULL;
+}
+
+static enum fault draw_fault(struct sim_net *n, const struct http_req *r)
+{
+    if (is_meant(n->put_off, r))
+        return FAULT_PUT_OFF;
+    if (is_meant(n->unanswered, r))
+        return FAULT_SILENT;
     if (!rng_chance(&n->rng, n->fault_percent))
         return FAULT_NONE;
     n->faults++;
@@ -331,7 +344,7 @@ static int submit(struct transport *t, struct http_req *r, struct err *e)
     snprintf(f->method, sizeof(f->method), "%s", r->method);
     snprintf(f->url, sizeof(f->url), "%s", r->url);
     snprintf(f->content_type, sizeof(f->content_type), "%s", r->content_type != NULL ? r->content_type : "");
-    f->fault = draw_fault(n);
+    f->fault = draw_fault(n, r);
     list_add_tail(&n->flying, &f->link);
     sim_trace(n->sim, "-> %s %.140s fault=%d", f->method, f->url, (int)f->fault);
     r->impl = f;

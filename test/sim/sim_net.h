@@ -28,6 +28,8 @@ struct sim_net {
     struct flight *ringing;
     enum sim_link link;
     int fault_percent; // of requests that meet one
+    // Requests whose path holds this text (NULL = none): put off for an hour by a 503, or never answered.
+    const char *put_off, *unanswered;
     int64_t latency_ms;
     uint64_t submitted, faults;
     size_t under_way, most_under_way;

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+// field — what goes wrong in the field, line by line of docs/FIELD-CASES.md, done on purpose to the very agent in the simulator.
+//
+// sim_test leaves it to chance what happens; here each world has a plot and each check a name, so that code which guards a line of that
+// page cannot go without one of these failing. All times are the world's: nothing here measures a speed.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim_world.h"
+#include "tap.h"
+
+enum { SEED = 20, SETTLE_MS = 2 * MINUTE, BACK_MS = 5 * MINUTE, SHOWN = 40 };
+
+#define APP "edgeapps/" SIM_NS "/app-0"
+#define FILE_0 "/etc/app/cfg-0-a.conf"
+
+static const char app_spec[] = "{\"command\":[\"/bin/app\"],\"replicas\":2,\"terminationGracePeriodSeconds\":1}";
+static const char file_spec[] =
+    "{\"files\":[{\"path\":\"" FILE_0 "\",\"content\":\"one\\n\",\"mode\":\"0644\"}],\"deletionPolicy\":\"Delete\"}";
+
+// --- A world
+
+static struct world *world_new(const char *mode)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    if (w == NULL)
+        abort();
+    world_init(w, SEED, false);
+    w->mode = mode;
+    w->max_events = 5000;
+    check_note_peace(w);
+    sim_server_create(&w->server, "edgenodes", SIM_NODE, "{\"description\":\"under test\"}");
+    return w;
+}
+
+static const char *wrong(struct world *w)
+{
+    static char why[256];
+    return w->agent == NULL ? "no agent lives" : check_right(w, why);
+}
+
+// One app, one config, everything as it should be.
+static struct world *world_at_work(const char *mode)
+{
+    struct world *w = world_new(mode);
+    sim_server_create(&w->server, "edgeapps", "app-0", app_spec);
+    sim_server_create(&w->server, "edgeconfigs", "cfg-0", file_spec);
+    agent_start_now(w);
+    world_live(w, SETTLE_MS);
+    if (wrong(w) != NULL)
+        fail("the world at its beginning: %s", wrong(w));
+    return w;
+}
+
+static void world_end(struct world *w, const char *what)
+{
+    if (!ok(!w->sim.broken, "%s: no invariant of the simulator broke", what)) {
+        diag("%s", w->sim.verdict);
+        sim_shows(&w->sim, SHOWN);
+        world_shows_log(w, SHOWN);
+    }
+    world_fini(w);
+    free(w);
+}
+
+static void is_right(struct world *w, const char *what)
+{
+    if (ok(wrong(w) == NULL, "%s", what))
+        return;
+    diag("%s", wrong(w));
+    sim_shows(&w->sim, SHOWN);
+    world_shows_log(w, SHOWN);
+}
+
+// Lives until all is right, or `most_ms` passed.
+static void becomes_right(struct world *w, int64_t most_ms, const char *what)
+{
+    int64_t until = w->sim.now_ms + most_ms;
+    while (wrong(w) != NULL && w->sim.now_ms < until && !w->sim.broken)
+        world_live(w, 1000);
+    is_right(w, what);
+}
+
+static int count_running(void *ctx, const struct inst *i)
+{
+    *(int *)ctx += i->state == INST_RUNNING;
+    return 0;
+}
+
+static int running(struct world *w)
+{
+    int n = 0;
+    struct err e = ERR_INIT;
+    (void)!w->port.port->ops->each(w->port.port, NULL, count_running, &n, &e);
+    return n;
+}
+
+static const char *file_0(struct world *w)
+{
+    struct sim_file *f = sim_disk_at(&w->disk, FILE_0);
+    return f != NULL ? buf_str(&f->now) : "";
+}
+
+// A number of an instance in the status that the server has; -1 = not there.
+static int64_t of_instance(struct world *w, int index, const char *path)
+{
+    int64_t at, v = -1;
+    struct sim_object *o = sim_server_find(&w->server, "edgeapps", "app-0");
+    json_each(i, json_path(o->json, "status.instances"))
+    {
+        if (json_i64(json_get(i, "index"), &at) && at == index && json_i64(json_path(i, path), &v))
+            return v;
+    }
+    return -1;
+}
+
+static int events_of(struct world *w, const char *reason)
+{
+    int n = 0;
+    sim_each_object(o, &w->server)
+    {
+        const char *s = json_str(json_get(o->json, "reason"));
+        n += strcmp(o->type->plural, "events") == 0 && s != NULL && strcmp(s, reason) == 0;
+    }
+    return n;
+}
+
+static enum link_state link_of(struct world *w)
+{
+    struct sync_stats s;
+    sync_stats(w->agent->sync, &s);
+    return s.link;
+}
+
+static uint64_t relists(struct world *w)
+{
+    struct sync_stats s;
+    sync_stats(w->agent->sync, &s);
+    return s.relists;
+}
+
+// --- 1: a boot without a server
+
+static void boot_without_server(enum sim_link link, const char *how)
+{
+    struct world *w = world_at_work("auto");
+    uint64_t heard = w->server.requests;
+    sim_net_link(&w->net, link);
+    machine_power_cut(w, 5000);
+    sim_disk_remove(&w->disk, FILE_0);
+    world_live(w, 4000);
+    is_int(running(w), 0, "field 1: %s: after the power cut nothing runs", how);
+    world_live(w, MINUTE);
+    is_int(running(w), 2, "field 1: %s: the app was started from the cache", how);
+    is_str(file_0(w), "one\n", "field 1: %s: and the file was written from it", how);
+    is_int((intmax_t)(w->server.requests - heard), 0, "field 1: %s: the server heard nothing", how);
+    world_end(w, "field 1");
+}
+
+// --- 2: supervision without a server
+
+static void exits_while_offline(void)
+{
+    struct world *w = world_at_work("auto");
+    sim_net_link(&w->net, NET_DROPS);
+    world_live(w, 10 * MINUTE);
+    is_int(port_fake_crash(w->port.port, APP, 0, 3), 1, "field 2: ten minutes offline, then an instance ends");
+    world_live(w, MINUTE);
+    is_int(running(w), 2, "field 2: it was started again, offline");
+    for (int i = 0; i < 3; i++) {
+        port_fake_crash(w->port.port, APP, 0, 3);
+        world_live(w, 5 * MINUTE + 1000);
+        is_int(running(w), 2, "field 2: and again (%d)", i + 1);
+    }
+    world_end(w, "field 2");
+}
+
+// --- 5: a status is not lost on a link that is bad
+
+static void status_on_bad_link(void)
+{
+    struct world *w = world_at_work("auto");
+    sim_net_link(&w->net, NET_REFUSED);
+    port_fake_crash(w->port.port, APP, 1, 7);
+    world_live(w, MINUTE);
+    is_int(of_instance(w, 1, "restarts"), 0, "field 5: offline the server knows nothing of a restart");
+    is_int(events_of(w, "Exited"), 0, "field 5: and of no exit");
+    agent_kill(w, 1000);
+    world_live(w, MINUTE);
+    w->net.fault_percent = 60;
+    sim_net_link(&w->net, NET_FINE);
+    becomes_right(w, 2 * HOUR, "field 5: over a link that loses most requests and answers everything arrives");
+    is_int(of_instance(w, 1, "restarts"), 1, "field 5: the restart");
+    is_int(of_instance(w, 1, "lastExit.code"), 7, "field 5: and how it came to it");
+    is_int(events_of(w, "Exited"), 1, "field 5: the event, once");
+    witness_sums_up(w);
+    world_end(w, "field 5");
+}
+
+// --- 6: what was done while the node was away
+
+static void changes_while_away(const char *mode, bool gap, bool old_server)
+{
+    struct world *w = world_new(mode);
+    w->server.old_server = old_server;
+    sim_server_create(&w->server, "edgeapps", "app-0", app_spec);
+    sim_server_create(&w->server, "edgeapps", "app-1", app_spec);
+    sim_server_create(&w->server, "edgeapps", "app-2", app_spec);
+    sim_server_create(&w->server, "edgeconfigs", "cfg-0", file_spec);
+    agent_start_now(w);
+    world_live(w, SETTLE_MS);
+    is_int(running(w), 6, "field 6: %s: six instances run", mode);
+    agent_kill(w, 10 * MINUTE);
+    sim_server_delete(&w->server, sim_server_find(&w->server, "edgeapps", "app-1"));
+    sim_server_set_spec(&w->server, sim_server_find(&w->server, "edgeconfigs", "cfg-0"),
+                        "{\"files\":[{\"path\":\"" FILE_0 "\",\"content\":\"two\\n\",\"mode\":\"0644\"}]}");
+    if (gap)
+        sim_server_compact(&w->server); // the watch history of what was done is gone
+    world_live(w, 10 * MINUTE);
+    becomes_right(w, BACK_MS, "field 6: the deletion and the change are noticed");
+    is_int(running(w), 4, "field 6: %s%s: the deleted app was stopped", mode, gap ? ", behind a gap" : "");
+    is_str(file_0(w), "two\n", "field 6: %s%s: the changed file was written", mode, gap ? ", behind a gap" : "");
+    world_end(w, "field 6");
+}
+
+// --- 7: one that cannot be sent does not hold up the others
+
+static int64_t statuses_waiting(struct world *w)
+{
+    struct outbox_stats s = { 0 };
+    struct err e = ERR_INIT;
+    (void)!outbox_stats(w->agent->outbox, &s, &e);
+    return s.status_pending;
+}
+
+static void crash_and_see(struct world *w, const char *what)
+{
+    int64_t before = of_instance(w, 0, "restarts");
+    int exits = events_of(w, "Exited");
+    port_fake_crash(w->port.port, APP, 0, 1);
+    world_live(w, 2 * MINUTE);
+    is_int(events_of(w, "Exited"), exits + 1, "field 7: %s: an event about another passes", what);
+    is_int(of_instance(w, 0, "restarts"), before + 1, "field 7: %s: the others are told", what);
+}
+
+static void no_line_to_wait_in(void)
+{
+    enum { SLOW = 24 }; // more than can be under way at once
+    struct world *w = world_at_work("auto");
+    char name[16];
+    w->net.put_off = "/slow-";
+    for (int i = 0; i < SLOW; i++) {
+        snprintf(name, sizeof(name), "slow-%d", i);
+        sim_server_create(&w->server, "edgeapps", name, "{\"command\":[\"/bin/app\"],\"replicas\":0}");
+    }
+    world_live(w, MINUTE);
+    is_int(statuses_waiting(w), SLOW, "field 7: the statuses of 24 objects are put off for an hour");
+    crash_and_see(w, "some are put off");
+    w->net.put_off = NULL;
+    becomes_right(w, 2 * HOUR, "field 7: what was put off is sent when its time has come");
+
+    w->net.unanswered = "/slow-";
+    for (int i = 0; i < SLOW; i++) {
+        snprintf(name, sizeof(name), "slow-%d", i);
+        sim_server_set_spec(&w->server, sim_server_find(&w->server, "edgeapps", name), "{\"command\":[\"/bin/other\"],\"replicas\":0}");
+    }
+    world_live(w, MINUTE);
+    is_int(statuses_waiting(w), SLOW, "field 7: the statuses of 24 objects get no answer");
+    crash_and_see(w, "some get no answer");
+    w->net.unanswered = NULL;
+    becomes_right(w, BACK_MS, "field 7: and is sent when somebody answers");
+    world_end(w, "field 7");
+}
+
+// --- 14: "too old resource version"
+
+static void too_old_once(bool old_server)
+{
+    struct world *w = world_new("watch");
+    w->server.old_server = old_server;
+    sim_server_create(&w->server, "edgeapps", "app-0", app_spec);
+    agent_start_now(w);
+    world_live(w, SETTLE_MS);
+    is_right(w, "field 14: all is right");
+    sim_net_link(&w->net, NET_REFUSED);
+    world_live(w, MINUTE);
+    sim_server_create(&w->server, "edgeapps", "app-1", app_spec);
+    sim_server_compact(&w->server);
+    uint64_t before = relists(w);
+    sim_net_link(&w->net, NET_FINE);
+    becomes_right(w, BACK_MS, "field 14: the resourceVersion is too old: the agent lists again");
+    world_live(w, 10 * MINUTE);
+    is_int((intmax_t)(relists(w) - before), 3, "field 14: each of the three kinds once (%s)", old_server ? "pages" : "streamed");
+    world_end(w, "field 14");
+}
+
+// Every resourceVersion is too old, even that of the list before.
+static void too_old_always(bool old_server)
+{
+    struct world *w = world_at_work("watch");
+    w->server.old_server = old_server;
+    w->server.compacted_rv = INT64_MAX;
+    sim_server_restart(&w->server);
+    world_live(w, 5 * MINUTE);
+    uint64_t before = w->server.requests;
+    world_live(w, HOUR);
+    uint64_t per_minute = (w->server.requests - before) / 60;
+    ok(per_minute < 40, "field 14: a server for which all is too old gets %" PRIu64 " requests a minute (%s)", per_minute,
+       old_server ? "pages" : "streamed");
+    is_int(running(w), 2, "field 14: and nothing was stopped");
+    w->server.compacted_rv = w->server.rv;
+    becomes_right(w, BACK_MS, "field 14: and all is well when it has come to its senses");
+    world_end(w, "field 14");
+}
+
+// --- 17, 18: what is no proof that anything was deleted
+
+static void doubt(enum sim_doubt d, const char *line, bool lost)
+{
+    struct world *w = world_at_work("auto");
+    uint64_t print = check_fingerprint(w), stops = w->port.stops;
+    const char *word = sim_doubt_words[d];
+    sim_server_doubt(&w->server, d);
+    world_live(w, 10 * MINUTE);
+    ok(check_fingerprint(w) == print && w->port.stops == stops, "%s: %s: everything stands", line, word);
+    is_int(running(w), 2, "%s: %s: and runs", line, word);
+    is_int(link_of(w), lost ? LINK_IDENTITY_LOST : LINK_OFFLINE, "%s: %s: said as what it is", line, word);
+    agent_restart(w, 1000);
+    world_live(w, 10 * MINUTE);
+    ok(check_fingerprint(w) == print && w->port.stops == stops, "%s: %s: after a restart of the agent, too", line, word);
+    port_fake_crash(w->port.port, APP, 0, 1);
+    world_live(w, MINUTE);
+    is_int(running(w), 2, "%s: %s: and is looked after", line, word);
+    sim_server_doubt(&w->server, DOUBT_NONE);
+    becomes_right(w, BACK_MS, "field 17, 18: when the doubt is over all is right");
+    sim_server_delete(&w->server, sim_server_find(&w->server, "edgeapps", "app-0"));
+    world_live(w, MINUTE);
+    is_int(running(w), 0, "%s: %s: a deletion that is one is one", line, word);
+    world_end(w, line);
+}
+
+// --- 31: what is needed comes later
+
+static void crd_comes_later(void)
+{
+    struct world *w = world_new("auto");
+    sim_server_doubt(&w->server, DOUBT_NO_CRD);
+    agent_start_now(w);
+    world_live(w, HOUR);
+    struct sync_stats s;
+    sync_stats(w->agent->sync, &s);
+    is_int((intmax_t)s.current, 0, "field 31: the CRDs are not there: no source is current");
+    ok(w->server.requests < 1500, "field 31: an hour of waiting is %" PRIu64 " requests", w->server.requests);
+    sim_server_doubt(&w->server, DOUBT_NONE);
+    sim_server_create(&w->server, "edgeapps", "app-0", app_spec);
+    sim_server_create(&w->server, "edgeconfigs", "cfg-0", file_spec);
+    becomes_right(w, 3 * MINUTE, "field 31: they come, and the agent goes on by itself");
+    is_int(running(w), 2, "field 31: the app runs");
+    is_str(file_0(w), "one\n", "field 31: the file is written");
+    world_end(w, "field 31");
+}
+
+// --- 30: the wall clock steps
+
+struct steps {
+    struct sim_event next;
+    struct world *w;
+    struct sim_rng rng;
+};
+
+static void on_step(struct sim_event *ev)
+{
+    struct steps *s = container_of(ev, struct steps, next);
+    s->w->clock.wall_off_us = rng_between(&s->rng, -40000, 40000) * INT64_C(86400000000);
+    sim_in(&s->w->sim, &s->next, rng_between(&s->rng, 50, 9000), on_step);
+}
+
+// A day in which all that waits is waited for: a probe, crash loops, the stop of a stubborn process, a command that does not end, outages.
+static void busy_day(struct world *w)
+{
+    struct fake_behaviour stubborn = w->port.normal, failing = w->port.normal;
+    stubborn.stop_ms = 100000;
+    stubborn.check_ok = false;
+    failing.run_ms = 3000;
+    failing.exit_code = 1;
+    sim_server_create(&w->server, "edgeapps", "app-0",
+                      "{\"command\":[\"/bin/app\"],\"terminationGracePeriodSeconds\":20,\"readinessProbe\":{\"tcpSocket\":{\"port\":80},"
+                      "\"initialDelaySeconds\":5,\"periodSeconds\":7,\"failureThreshold\":3}}");
+    sim_server_create(&w->server, "edgeapps", "app-1", app_spec);
+    port_fake_behave(w->port.port, "edgeapps/" SIM_NS "/app-1", &failing);
+    agent_start_now(w);
+    world_live(w, 10 * MINUTE);
+    port_fake_behave(w->port.port, APP, &stubborn);
+    world_live(w, 10 * MINUTE);
+    sim_server_set_spec(&w->server, sim_server_find(&w->server, "edgeapps", "app-0"),
+                        "{\"command\":[\"/bin/other\"],\"terminationGracePeriodSeconds\":20}");
+    world_live(w, 10 * MINUTE);
+    sim_net_link(&w->net, NET_DROPS);
+    world_live(w, HOUR);
+    sim_net_link(&w->net, NET_REFUSED);
+    world_live(w, HOUR);
+    sim_net_link(&w->net, NET_FINE);
+    world_live(w, HOUR);
+}
+
+static uint64_t day_with(bool steps, uint64_t *requests)
+{
+    struct world *w = world_new("watch");
+    struct steps s = { .w = w, .rng = sim_stream(&w->sim, "steps") };
+    if (steps)
+        sim_in(&w->sim, &s.next, 1000, on_step);
+    busy_day(w);
+    uint64_t hash = w->sim.hash;
+    *requests = w->net.submitted;
+    sim_unset(&s.next);
+    if (steps && getenv("FIELD_SHOWS") != NULL)
+        sim_shows(&w->sim, NOTES_KEPT);
+    world_end(w, "field 30");
+    return hash;
+}
+
+static void clock_steps(void)
+{
+    uint64_t n, m, calm = day_with(false, &n), wild = day_with(true, &m);
+    ok(calm == wild, "field 30: with a wall clock that leaps over decades every start, stop, status and event comes at the same moment");
+    is_int((intmax_t)m, (intmax_t)n, "field 30: and as many requests are made");
+}
+
+int main(void)
+{
+    boot_without_server(NET_REFUSED, "refused");
+    boot_without_server(NET_DROPS, "packets vanish");
+    exits_while_offline();
+    status_on_bad_link();
+    changes_while_away("watch", false, false);
+    changes_while_away("watch", true, false);
+    changes_while_away("watch", true, true);
+    changes_while_away("poll", true, false);
+    changes_while_away("list", false, true);
+    no_line_to_wait_in();
+    too_old_once(false);
+    too_old_once(true);
+    too_old_always(false);
+    too_old_always(true);
+    doubt(DOUBT_TERMINATING, "field 17", true);
+    doubt(DOUBT_NO_NAMESPACE, "field 17", true);
+    doubt(DOUBT_FORBIDDEN, "field 17", true);
+    doubt(DOUBT_UNAUTHORIZED, "field 17", false);
+    doubt(DOUBT_TRUNCATED, "field 18", false);
+    doubt(DOUBT_PORTAL, "field 18", false);
+    doubt(DOUBT_OTHER_CLUSTER, "field 18", true);
+    crd_comes_later();
+    clock_steps();
+    return done_testing();
+}
