@@ -68,12 +68,12 @@ static void clear_away(struct world *w, bool power_cut)
 {
     struct loop *old = w->loop;
     w->sim.dead = true;
+    witness_agent_dies(w);
     agent_abandon(w->agent);
     w->agent = NULL;
     sim_disk_leave(&w->disk);
     sim_net_leave(&w->net);
     config_fini(&w->config);
-    witness_agent_gone(w);
     if (power_cut) {
         sim_disk_power_cut(&w->disk);
         sim_port_reboot(&w->port);

@@ -56,6 +56,7 @@ static int f_write(sqlite3_file *base, const void *p, int n, sqlite3_int64 off)
     struct vfs_file *f = self(base);
     if (!sim_effect(f->disk->sim))
         return SQLITE_IOERR_WRITE;
+    sim_trace(f->disk->sim, "    write %s %d at %lld%s", f->path, n, (long long)off, f->disk->full ? " (full)" : "");
     if (f->disk->full && (size_t)off + (size_t)n > f->file->now.len)
         return SQLITE_FULL;
     f->disk->store_writes++;
@@ -68,6 +69,7 @@ static int f_truncate(sqlite3_file *base, sqlite3_int64 size)
     struct vfs_file *f = self(base);
     if (!sim_effect(f->disk->sim))
         return SQLITE_IOERR_TRUNCATE;
+    sim_trace(f->disk->sim, "    truncate %s to %lld", f->path, (long long)size);
     return sim_file_truncate(f->file, size) < 0 ? SQLITE_IOERR_NOMEM : SQLITE_OK;
 }
 
@@ -76,6 +78,7 @@ static int f_sync(sqlite3_file *base, int flags UNUSED)
     struct vfs_file *f = self(base);
     if (!sim_effect(f->disk->sim))
         return SQLITE_IOERR_FSYNC;
+    sim_trace(f->disk->sim, "    sync %s", f->path);
     sim_file_sync(f->file);
     if (f->sync_dir)
         sim_dir_sync(f->disk, f->path);

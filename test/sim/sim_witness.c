@@ -79,6 +79,11 @@ static bool is_ours(const struct sim_object *o)
     return strcmp(o->type->group, "edge.limpet.dev") == 0;
 }
 
+static void read_statuses(struct world *w)
+{
+    sim_each_object(o, &w->server) if (is_ours(o)) read_status(w, o);
+}
+
 // Nothing is put into the outbox between the turn's last commit and its end.
 void witness_turn(struct world *w)
 {
@@ -90,12 +95,15 @@ void witness_turn(struct world *w)
         return;
     w->witness.commits = s.commits;
     read_events(w);
-    sim_each_object(o, &w->server) if (is_ours(o)) read_status(w, o);
+    read_statuses(w);
     check_bounds(w);
 }
 
-void witness_agent_gone(struct world *w)
+// It may have committed and even sent something in its last turn. What it promised in it shows when the store is opened again.
+void witness_agent_dies(struct world *w)
 {
+    if (w->agent != NULL)
+        read_statuses(w);
     w->witness.commits = 0;
 }
 

@@ -109,7 +109,7 @@ void story_idle_hour(struct world *w);
 void witness_init(struct world *w);
 void witness_fini(struct world *w);
 void witness_turn(struct world *w); // after each turn of the loop
-void witness_agent_gone(struct world *w);
+void witness_agent_dies(struct world *w);
 void witness_sums_up(struct world *w); // at peace: is every promise kept?
 
 // sim_check.c
