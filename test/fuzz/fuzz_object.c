@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object: what the scanner takes, the strict parser takes too, and the stripped bytes are again an object without status.
+// One object: what the scanner takes, the strict parser takes too, but for the numbers and the NUL that a tree cannot hold (json.h), and the
+// stripped bytes are again an object without status.
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     if (object_scan(&v, text, size, &e) < 0)
         return 0;
     struct json *j = NULL;
-    if (json_parse(&j, text, size, &e) < 0 && e.cls == E_INVAL)
+    if (json_parse(&j, text, size, &e) == E_INVAL && strstr(e.msg, "a number is") == NULL && strstr(e.msg, "a string holds") == NULL)
         abort();
     json_free(j);
     struct buf b = BUF_INIT(OBJ_MAX + 4096);
