@@ -10,7 +10,7 @@
 #include "flow/backoff.h"
 #include "flow/sync_priv.h"
 
-enum { RECHECK_LOST_MS = 60000, KICK_SPREAD_MS = 2000, SHORT_WATCH_LIMIT = 5, CHECK_TIMEOUT_MS = 10000 };
+enum { RECHECK_LOST_MIN_MS = 2000, RECHECK_LOST_MAX_MS = 60000, KICK_SPREAD_MS = 2000, SHORT_WATCH_LIMIT = 5, CHECK_TIMEOUT_MS = 10000 };
 
 static const struct kube_type namespaces = { "", "v1", "namespaces" };
 static const char *const link_words[] = { "Offline", "Online", "IdentityLost", "Standby" };
@@ -89,6 +89,14 @@ void sync_link_down(struct sync *s, const struct err *e)
     retry_in(s, d);
 }
 
+// Soon at first: a server that is just starting refuses everybody for some seconds, until it knows its own roles.
+static int64_t recheck_lost(struct sync *s)
+{
+    int64_t ms = RECHECK_LOST_MIN_MS << MIN(s->lost_checks++, 5u);
+    ms = MIN(ms, (int64_t)RECHECK_LOST_MAX_MS);
+    return ms + clock_rand(s->kube->clock, ms / 10);
+}
+
 void sync_identity_lost(struct sync *s, const char *fmt, ...)
 {
     va_list ap;
@@ -108,7 +116,7 @@ void sync_identity_lost(struct sync *s, const char *fmt, ...)
     }
     log_warn("sync", "identity-lost why=\"%s\" remedy=\"everything is kept; join again or run limpet leave\"", s->why);
     report(s, LINK_IDENTITY_LOST, s->why);
-    retry_in(s, RECHECK_LOST_MS + clock_rand(s->kube->clock, RECHECK_LOST_MS / 10));
+    retry_in(s, recheck_lost(s));
 }
 
 // A source that fails alone and for long (its CRD is missing, 403) does not keep the others, or the outbox, waiting.
@@ -156,6 +164,7 @@ static void go_up(struct sync *s)
 {
     s->phase = PHASE_UP;
     s->lost = false;
+    s->lost_checks = 0;
     list_each(n, &s->sources) source_start(container_of(n, struct source, link));
 }
 

@@ -71,7 +71,7 @@ struct sync {
     char rows_rv[OBJ_RV_MAX]; // newest of the cached objects at boot, until the server's was compared with it; "" = none
     bool awaits_admission;
     int64_t down_since_ms, backoff_ms;
-    unsigned tries, short_watches;
+    unsigned tries, short_watches, lost_checks;
     bool poll_instead; // auto mode: watches keep breaking
     // The guard.
     struct kube_call verify;

@@ -413,7 +413,8 @@ static void follow(struct source *src)
         o.timeout_s = watch_seconds(src);
         open_stream(src, HOW_WATCH, &o, 0, WATCH_IDLE_MS);
     } else {
-        o.timeout_s = loop_now(src->sync->loop) - src->rv_at_ms > BOOKMARK_AGE_MS ? 8 : 1;
+        // Reports wait for the first contact, so that one does not wait for a bookmark.
+        o.timeout_s = src->current && loop_now(src->sync->loop) - src->rv_at_ms > BOOKMARK_AGE_MS ? 8 : 1;
         open_stream(src, HOW_POLL, &o, o.timeout_s * 1000 + POLL_SLACK_MS, 0);
     }
 }
