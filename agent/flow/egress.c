@@ -508,6 +508,7 @@ int egress_new(struct egress **out, struct loop *l, struct kube *k, struct outbo
     for (int i = 0; i < g->n_senders; i++) {
         g->senders[i].egress = g;
         kube_call_init(&g->senders[i].call, k);
+        g->senders[i].call.http.accept = KUBE_METADATA_ONLY; // a status is not answered with the spec
         g->senders[i].call.on_done = on_done;
     }
     *out = g;

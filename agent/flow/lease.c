@@ -124,6 +124,7 @@ static void start(struct lease *l, enum lease_state state, struct json *body, bo
 {
     struct err e = ERR_INIT;
     l->state = state;
+    l->call.http.accept = state == L_HELD ? KUBE_METADATA_ONLY : NULL; // a fifth of the bytes of a renewal
     if (send_json(l, body, create, &e) < 0)
         failed(l, &e);
 }
@@ -233,6 +234,7 @@ static void read_lease(struct lease *l)
 {
     struct err e = ERR_INIT;
     l->state = L_READ;
+    l->call.http.accept = NULL;
     l->call.http.total_timeout_ms = CALL_TIMEOUT_MS;
     if (kube_get(&l->call, &leases, l->ns, l->node, &e) < 0)
         failed(l, &e);

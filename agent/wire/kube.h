@@ -47,6 +47,9 @@ struct kube_call {
     int64_t asked_total_ms, asked_idle_ms; // the caller's limits, put back at the end
 };
 
+// For http.accept of a write: the answer need not carry the whole object back. A server that does not know this form answers as ever.
+#define KUBE_METADATA_ONLY "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
 // http.total_timeout_ms and http.idle_timeout_ms are the caller's, before the start. 0 means: 30 s for the whole exchange; for a watch
 // timeoutSeconds + 30 s, or none; for a list that is streamed 10 min, and 30 s of silence. The call may be started again from inside
 // on_done.
