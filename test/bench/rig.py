@@ -278,6 +278,8 @@ class Agent:
         self.files = files or os.path.join(rig.disk, name, "files")
         self.run_dir = os.path.join(rig.ram, name)
         self.ini = os.path.join(self.run_dir, "limpet.ini")
+        # A program file of its own, for pages shared with other agents would not be counted in full.
+        self.program = shutil.copy(rig.limpet, os.path.join(rig.disk, "limpet-" + name))
         self.process, self.passes = None, None
         os.makedirs(self.files, exist_ok=True)
         os.makedirs(self.run_dir, exist_ok=True)
@@ -319,7 +321,7 @@ class Agent:
             json.dump(identity, f)
 
     def start(self):
-        command = [self.rig.limpet, "--config", self.ini, "run"]
+        command = [self.program, "--config", self.ini, "run"]
         if self.netns:
             command = ["ip", "netns", "exec", self.netns] + command
         log = open(os.path.join(self.run_dir, "agent.log"), "ab")

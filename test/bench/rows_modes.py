@@ -51,6 +51,7 @@ def modes(bench):
     sides = [Side(bench, mode) for mode in ("poll", "list")]
     for side in sides:
         side.ready()
+    time.sleep(2 * INTERVAL_S)  # what the agents wrote themselves has come back to them
     time.sleep((INTERVAL_S / 2 - time.monotonic()) % INTERVAL_S)
     minutes = bench.pick(5, 1)
     for side in sides:
