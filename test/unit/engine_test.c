@@ -230,15 +230,15 @@ static int waits(struct pass *p, struct err *e)
 }
 
 static bool intended_before, committed_between;
-static int intends(struct pass *p, struct err *e)
+static int intends(struct pass *p, struct err *why)
 {
     struct buf b AUTO_BUF = BUF_INIT(64);
     if (intent_get(p->env->db, p->key, "mine", &b, NULL) == 0) {
         committed_between = !db_dirty(p->env->db);
-        return fine(p, e);
+        return fine(p, why);
     }
     if (intended_before)
-        return fine(p, e);
+        return fine(p, why);
     intended_before = true;
     NEEDS(intent_put(p->env->db, p->key, "mine", "1", &e));
     engine_touch(p->env->engine, p->key, "impatient"); // even a touch in between must not overtake the commit

@@ -124,7 +124,7 @@ static void backoff(void)
     for (int i = 0; i < 8; i++, want *= 2)
         is_int(workq_fail(q, "a", 0, 12345), want, "failure %d waits %d ms", i, (int)want);
     for (int i = 0; i < 40; i++) {
-        int64_t d = workq_fail(q, "a", 0, (uint64_t)i * 0x9e3779b97f4a7c15ULL);
+        int64_t d = workq_fail(q, "a", 0, (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15));
         if (d < 500 || d > WORKQ_BACKOFF_MAX_MS)
             ok(false, "failure %d waits %d ms", i, (int)d);
     }
