@@ -92,7 +92,9 @@ void outbox_count_lost(struct outbox *o, int64_t n)
         return;
     o->lost += n;
     o->lost_changed = true;
-    db_lazy_add(o->db, &o->lazy);
+    // In the transaction that removes the rows: a crash must not leave them gone and uncounted.
+    if (!db_dirty(o->db) || write_lost(o, NULL) != 0)
+        db_lazy_add(o->db, &o->lazy);
 }
 
 static void on_ended(struct db_hook *h, int cls)
