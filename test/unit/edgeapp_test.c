@@ -92,6 +92,7 @@ static void test_crash_loop_runs(void)
     is_str(rig_field(&r, APP, "state"), "\"CrashLoopBackOff\"", "the state says so");
     has_str(rig_message(&r, APP, "Ready"), "instance 0 ended with exit code 3; it is started again after 10 s", "and the message why");
     is_int(rig_events(&r, "BackOff"), 1, "an event, too");
+    is_int((intmax_t)look(&r).n, 0, "its record is forgotten, too");
     rig_run(&r, 9000);
     is_int(live(&r), 0, "not before 10 s");
     rig_run(&r, 1500);
@@ -171,6 +172,26 @@ static void test_scale(void)
     rig_run(&r, SETTLE_MS);
     is_int(live(&r), 2, "and up again");
     is_int(rig_events(&r, "Exited") + rig_events(&r, "Killed"), 0, "what was stopped by us is no crash");
+    rig_end(&r);
+}
+
+// Told to stop, then wanted again before it had ended: that end is still no crash.
+static void test_scale_down_and_up(void)
+{
+    struct rig r;
+    struct fake_behaviour b = { .run_ms = -1, .stop_ms = 5000 };
+    rig_start(&r);
+    port_fake_behave(r.port, NULL, &b);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2}");
+    rig_run(&r, SETTLE_MS);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":1}");
+    rig_run(&r, SETTLE_MS);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2}");
+    rig_run(&r, 6000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "down and up again: ready");
+    is_str(rig_field(&r, APP, "instances.1.restarts"), "0", "no restart");
+    is_int(rig_events(&r, "Stopped"), 1, "it was stopped");
+    is_int(rig_events(&r, "Killed"), 0, "not killed");
     rig_end(&r);
 }
 
@@ -468,6 +489,7 @@ int main(void)
     test_always_failing();
     test_field_28();
     test_scale();
+    test_scale_down_and_up();
     test_replace();
     test_never();
     test_on_failure();

@@ -611,6 +611,26 @@ static void test_crash_at_each_turn(void)
     }
 }
 
+// Deleted between the intent of a new version and its writing: what lies there is our former version, so it is given back.
+static void test_deleted_before_written(void)
+{
+    struct rig r;
+    start(&r);
+    behave(&r, 0, 10);
+    rig_write(&r, "/etc/a", "old", 0604);
+    rig_apply(&r, CFG, "{\"files\":[" FILE_A("one") "]" ON_CHANGE "}");
+    rig_run(&r, 1000);
+    rig_apply(&r, CFG, "{\"files\":[" FILE_A("two") "]" ON_CHANGE "}");
+    for (int i = 0; i < 5 && strcmp(rig_condition(&r, CFG, "Ready"), "False Applying") != 0; i++)
+        turns(&r, 1);
+    is_str(rig_read(&r, "/etc/a"), "one", "intended, not yet written");
+    rig_delete(&r, CFG);
+    rig_run(&r, 1000);
+    is_str(rig_read(&r, "/etc/a"), "old", "deleted then: what lay there first comes back");
+    is_int(rig_events(&r, "KeptForeign"), 0, "our own former version is not foreign");
+    end(&r);
+}
+
 static void test_not_written_before_commit(void)
 {
     struct rig r;
@@ -751,6 +771,7 @@ int main(void)
     test_policy_changes();
     test_lost_copy();
     test_crash_at_each_turn();
+    test_deleted_before_written();
     test_not_written_before_commit();
     test_orphaned_copies();
     test_conflict();
