@@ -103,6 +103,7 @@ static void on_ended(struct db_hook *h, int cls)
     int64_t events = o->uncommitted;
     o->uncommitted = 0;
     if (cls == 0) {
+        o->gone = 0;
         drop_written(o);
         return;
     }
@@ -111,7 +112,8 @@ static void on_ended(struct db_hook *h, int cls)
     o->stale = true;
     o->none_pending_to = 0;
     o->shed = o->shed || cls == E_NOSPC;
-    o->lost += events;
+    o->lost += events - o->gone; // what had made room is back
+    o->gone = 0;
     o->lost_changed = o->lost_changed || o->lost > 0;
     if (o->n_acks > 0 || o->lost_changed)
         db_lazy_add(o->db, &o->lazy);

@@ -69,13 +69,19 @@ static int remove_event(struct outbox *o, int64_t seq, bool pending, struct err 
     return r;
 }
 
+static void count_gone(struct outbox *o, bool pending)
+{
+    o->gone += pending;
+    outbox_count_lost(o, pending);
+}
+
 static int drop_damaged(struct outbox *o, const struct event_row *ev, struct err *e)
 {
     int r = outbox_recount(o, e);
     if (r == 0)
         r = remove_event(o, ev->seq, ev->pending, e);
     if (r == 0)
-        outbox_count_lost(o, ev->pending);
+        count_gone(o, ev->pending);
     return r;
 }
 
@@ -181,7 +187,7 @@ static int evict(struct outbox *o, struct err *e)
     if (r == 0)
         r = remove_event(o, seq, pending, e);
     if (r == 0)
-        outbox_count_lost(o, pending);
+        count_gone(o, pending);
     return r;
 }
 

@@ -32,6 +32,7 @@ struct outbox {
     bool stale;
     int64_t lost; // events, over restarts
     int64_t dropped, status_dropped, acked;
+    int64_t gone;            // events that were counted as lost and removed in the transaction that is open
     int64_t uncommitted;     // events of the transaction that is open
     int64_t handed_out;      // events up to here were given to somebody: a repeat is a new one
     int64_t none_pending_to; // no event before this seq is pending

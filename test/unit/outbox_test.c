@@ -692,6 +692,17 @@ static void test_events_of_a_failed_commit(void)
     reopen(false);
     is_str(events(true), "web/R/1*1 web/R/4*1 ", "is kept");
     is_int(stats().events_lost, 2, "and the count with it");
+    outbox_close(box);
+    max_events = 2;
+    open_box();
+    is_int(event("web", "R", "5"), 0, "one that takes the place of another");
+    is_int(stats().events_lost, 3, "which is lost");
+    db_rollback(rig_db);
+    ok(stats().events_lost == 3 && stats().events_pending == 2, "rolled back, the other is back and the new one is lost");
+    is_int(event("web", "R", "6"), 0, "again");
+    rig_commit();
+    reopen(false);
+    ok(stats().events_lost == 4 && stats().events_pending == 2, "then the other is lost, and a crash does not forget it");
     close_all();
 }
 
