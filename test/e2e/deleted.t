@@ -45,7 +45,7 @@ lie_then_relist() { # DESCRIPTION RULES
 	wait_for 30 "twice or more" asked 'edgeapps.*(sendInitialEvents|limit)' 2 || true
 	ok "$1: nothing is removed" everything_stands
 	rules $node '[]'
-	eventually 60 "$1: the agent recovers" online $node
+	eventually 120 "$1: the agent recovers" online $node
 	ok "$1: still nothing is removed" everything_stands
 }
 
@@ -82,16 +82,16 @@ rules $node '[{"match": "GET .*edgeconfigs.*watch=(1|true).*resourceVersion=[0-9
 mark
 cluster stop-apiserver --kill >/dev/null
 cluster start-apiserver >/dev/null
-eventually 60 'field 14: HTTP 410 leads to one complete relist' asked 'edgeconfigs.*sendInitialEvents' 1
+eventually 60 'field 14: HTTP 410 leads to one complete relist' asked 'edgeconfigs.*sendInitialEvents.* -> 200' 1
 eventually 30 'field 14: and the agent is online' online $node
-is "$(requests 'edgeconfigs.*sendInitialEvents')" 1 'field 14: one, not many'
+is "$(requests 'edgeconfigs.*sendInitialEvents.* -> 200')" 1 'field 14: one, not many'
 rules $node '[{"match": "GET .*edgeconfigs.*watch=(1|true).*resourceVersion=[0-9]", "times": 1, "answer": {"status": 200, "body": "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"message\":\"too old resource version: 1 (2)\",\"reason\":\"Expired\",\"code\":410}}\n"}}]'
 mark
 cluster stop-apiserver --kill >/dev/null
 cluster start-apiserver >/dev/null
-eventually 60 'field 14: 410 as an ERROR event leads to one complete relist' asked 'edgeconfigs.*sendInitialEvents' 1
+eventually 60 'field 14: 410 as an ERROR event leads to one complete relist' asked 'edgeconfigs.*sendInitialEvents.* -> 200' 1
 eventually 30 'field 14: and the agent is online' online $node
-is "$(requests 'edgeconfigs.*sendInitialEvents')" 1 'field 14: one, not many'
+is "$(requests 'edgeconfigs.*sendInitialEvents.* -> 200')" 1 'field 14: one, not many'
 ok 'everything stands' everything_stands
 
 # --- patience
