@@ -13,7 +13,6 @@ struct vfs_file {
     struct sim_file *file;
     char path[SIM_PATH_MAX];
     int lock;
-    bool sync_dir; // created by us: the first sync makes its name durable, too
     bool delete_on_close;
 };
 
@@ -80,9 +79,7 @@ static int f_sync(sqlite3_file *base, int flags UNUSED)
         return SQLITE_IOERR_FSYNC;
     sim_trace(f->disk->sim, "    sync %s", f->path);
     sim_file_sync(f->file);
-    if (f->sync_dir)
-        sim_dir_sync(f->disk, f->path);
-    f->sync_dir = false;
+    sim_dir_sync(f->disk, f->path); // as Linux's file systems do: with a file, that it was created becomes durable
     f->disk->store_writes++;
     return SQLITE_OK;
 }
@@ -167,7 +164,6 @@ static int v_open(sqlite3_vfs *v, sqlite3_filename name, sqlite3_file *base, int
         if (!sim_effect(d->sim))
             return SQLITE_CANTOPEN;
         f->file = sim_file_create(d, name);
-        f->sync_dir = true;
     }
     if (f->file == NULL || f->file->type != FS_FILE)
         return SQLITE_CANTOPEN;
