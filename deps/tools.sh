@@ -42,7 +42,7 @@ EOF
 cluster_tools() {
     [ -n "${KUBEBUILDER_ASSETS:-}" ] || echo 'go GO'
     cat <<'EOF'
-python3 python3-minimal
+python3 python3
 openssl openssl
 jq jq
 curl curl

@@ -270,7 +270,8 @@ static void read_env_entry(struct reader *r, const char *entry)
             problem(r, 0, "%.*s: %s", (int)len, entry, e.msg);
         return;
     }
-    if (strncmp(entry, "LIMPET_CONFIG=", 14) != 0)
+    // LIMPET_INSTANCE is what a workload is told about itself; it may call us.
+    if (strncmp(entry, "LIMPET_CONFIG=", 14) != 0 && strncmp(entry, "LIMPET_INSTANCE=", 16) != 0)
         problem(r, 0, "%.*s: no such setting (LIMPET_<SECTION>_<KEY>)", (int)MIN(len, (size_t)100), entry);
 }
 

@@ -832,7 +832,10 @@ static void send_event(struct engine *g, const struct object_state *os, bool war
     snprintf(api, sizeof(api), "%s/%s", t->group, t->version);
     struct event_in ev = { .key = os->key, .uid = os->uid, .kind = os->kind->name, .api_version = api, .ns = p.ns, .name = p.name,
                            .warning = warning, .reason = reason, .action = action, .note = note };
-    log_info("event", "%s key=%s note=\"%s\"", reason, os->key, note);
+    if (warning)
+        log_warn("event", "%s key=%s note=\"%s\"", reason, os->key, note);
+    else
+        log_info("event", "%s key=%s note=\"%s\"", reason, os->key, note);
     if (outbox_event(g->env->outbox, &ev, &e) < 0)
         log_warn("engine", "event-lost key=%s reason=%s error=\"%s\"", os->key, reason, e.msg);
 }

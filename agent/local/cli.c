@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "local/cli.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "version.h"
@@ -93,6 +94,11 @@ const char *cli_value(const struct cli *c, int *i, const char *name, bool *missi
         return NULL;
     }
     return c->argv[++*i];
+}
+
+const char *cli_path(const char *name, char out[PATH_MAX])
+{
+    return name[0] != '/' && realpath(name, out) != NULL ? out : name;
 }
 
 // Talking to the agent.
@@ -286,6 +292,7 @@ int cli_main(int argc, char **argv, const struct cli_hooks *h)
     int rc = globals(&c, argc, argv);
     if (rc >= 0)
         return rc;
+    c.config_file = cli_path(c.config_file, c.config_path);
     clock_real_init(&c.clock);
     if (disk_real_new(&c.disk, NULL, "", &e) < 0)
         return cli_fail(&e);

@@ -3,6 +3,7 @@
 #ifndef LOCAL_CLI_H
 #define LOCAL_CLI_H
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "data/json.h"
@@ -15,6 +16,7 @@ struct cli {
     struct disk *disk;
     struct clock clock;
     const char *config_file;
+    char config_path[PATH_MAX]; // of it, when it was given relative to the working directory
     bool config_named;
     const char *sets[CLI_SETS_MAX + 1];
     size_t n_sets;
@@ -36,6 +38,8 @@ int cli_usage(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_fail(const struct err *e);
 // Takes "--name VALUE" or "--name=VALUE" at argv[*i]; advances *i. NULL: it is another argument.
 const char *cli_value(const struct cli *c, int *i, const char *name, bool *missing);
+// A file named relative to the working directory, as a whole path, for the disk takes no other; one that does not exist stays as it is.
+const char *cli_path(const char *name, char out[PATH_MAX]);
 // Asks the agent; each line as a tree. An {"error"} line becomes the error. fn may be NULL.
 int cli_ask(const struct cli *c, const struct json *request, int (*fn)(void *ctx, const struct json *line), void *ctx, struct err *e);
 struct json *cli_request(const char *op);

@@ -75,9 +75,10 @@ static int join(struct cli *c, const struct join_args *a, struct err *e)
 {
     struct buf token = BUF_INIT(TOKEN_MAX), ca AUTO_BUF = BUF_INIT(1024 * 1024);
     struct cred cred = { 0 };
+    char path[PATH_MAX];
     int rc = read_token(a->token_file, &token, e);
     if (rc == 0 && a->ca_file != NULL)
-        rc = fs_read(c->disk, a->ca_file, 1024 * 1024, 0, &ca, e);
+        rc = fs_read(c->disk, cli_path(a->ca_file, path), 1024 * 1024, 0, &ca, e);
     if (rc == 0)
         rc = c->disk->ops->mkdirs(c->disk, c->config.state_dir, 0700, 0, e);
     if (rc == 0)

@@ -128,6 +128,8 @@ ok 'another agent runs' restarted_from "$main"
 eventually 30 'field 21: an upgrade keeps the workload' equals "$tick" pid_of tick
 eventually 30 'and the one that the old agent started last' equals "$late" pid_of late
 
+ok 'a configuration can be named from where one is' M sh -c 'cd /etc/limpet && limpet --config limpet.ini check-config'
+
 # --- reload
 main=$(unit MainPID)
 ok 'systemctl reload' M systemctl reload limpet

@@ -102,7 +102,7 @@ static void order(void)
     is_int(load_with(NULL, NULL), 0, "conf.d is read");
     is_int(c.sync_interval_ms, 3000, "in order of names");
     is_int(c.sync_page, 11, "over limpet.ini, key by key");
-    char *env[] = { "LIMPET_SYNC_INTERVAL=4s", "LIMPETER=1", "PATH=/bin", NULL };
+    char *env[] = { "LIMPET_SYNC_INTERVAL=4s", "LIMPETER=1", "LIMPET_INSTANCE=web-0", "PATH=/bin", NULL };
     is_int(load_with(NULL, env), 0, "the environment");
     is_int(c.sync_interval_ms, 4000, "wins over files");
     const char *flags[] = { "sync.interval=5s", NULL };
