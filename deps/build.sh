@@ -182,10 +182,10 @@ EOF
 }
 
 # Left out: what our SQL does not use, and the date functions, which would read the clock past its seam. Kept: WAL, foreign keys,
-# triggers, ALTER TABLE and integrity checks. Memory statistics stay on, the heap limit needs them. Temporary tables live in
+# triggers, ALTER TABLE (which goes with virtual tables), CAST (which goes with ANALYZE) and integrity checks. Memory statistics stay on, the heap limit needs them. Temporary tables live in
 # memory: SQLite opens no file but the one it is given.
 sqlite_omit="LOAD_EXTENSION DEPRECATED SHARED_CACHE DECLTYPE AUTHORIZATION TRACE PROGRESS_CALLBACK UTF16 COMPLETE GET_TABLE TCL_VARIABLE
-    INTROSPECTION_PRAGMAS EXPLAIN JSON WINDOWFUNC VIRTUALTABLE DESERIALIZE ANALYZE DATETIME_FUNCS"
+    INTROSPECTION_PRAGMAS EXPLAIN JSON WINDOWFUNC DESERIALIZE DATETIME_FUNCS"
 sqlite_set="THREADSAFE=0 DQS=0 DEFAULT_MEMSTATUS=1 LIKE_DOESNT_MATCH_BLOBS USE_ALLOCA UNTESTABLE TEMP_STORE=3 MAX_MMAP_SIZE=0
     DEFAULT_PAGE_SIZE=1024 DEFAULT_CACHE_SIZE=-256 MAX_WORKER_THREADS=0 DEFAULT_WAL_SYNCHRONOUS=2"
 
