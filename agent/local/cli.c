@@ -98,7 +98,14 @@ const char *cli_value(const struct cli *c, int *i, const char *name, bool *missi
 
 const char *cli_path(const char *name, char out[PATH_MAX])
 {
-    return name[0] != '/' && realpath(name, out) != NULL ? out : name;
+    char here[PATH_MAX];
+    if (name[0] == '/')
+        return name;
+    if (realpath(name, out) != NULL)
+        return out;
+    if (getcwd(here, sizeof(here)) == NULL || snprintf(out, PATH_MAX, "%s/%s", here, name) >= PATH_MAX)
+        return name;
+    return out;
 }
 
 // Talking to the agent.

@@ -38,7 +38,7 @@ int cli_usage(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_fail(const struct err *e);
 // Takes "--name VALUE" or "--name=VALUE" at argv[*i]; advances *i. NULL: it is another argument.
 const char *cli_value(const struct cli *c, int *i, const char *name, bool *missing);
-// A file named relative to the working directory, as a whole path, for the disk takes no other; one that does not exist stays as it is.
+// A file named relative to the working directory, as a whole path: the disk takes no other.
 const char *cli_path(const char *name, char out[PATH_MAX]);
 // Asks the agent; each line as a tree. An {"error"} line becomes the error. fn may be NULL.
 int cli_ask(const struct cli *c, const struct json *request, int (*fn)(void *ctx, const struct json *line), void *ctx, struct err *e);
