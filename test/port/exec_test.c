@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -223,7 +225,11 @@ static void secrets(struct rig *r)
     struct state_record st = { .index = 0 };
     struct err e = ERR_INIT;
     struct stat mode;
+    struct rlimit was;
+    getrlimit(RLIMIT_CORE, &was);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ was.rlim_max, was.rlim_max }); // as an agent that leaves cores
     is_int(rig_start_spec(r, &s, &e), 0, "an instance with a secret");
+    setrlimit(RLIMIT_CORE, &was);
     ok(rig_until_state(r, "sec", INST_RUNNING) && rig_until_file(r, "on", 1) && read_state(r, "sec", &st), "runs");
     ok(memory_has(st.child_pid, secret), "the instance has it (so the search works)");
 #ifdef __SANITIZE_ADDRESS__
@@ -394,15 +400,77 @@ static void exit_takes_the_rest_along(struct rig *r)
     ok(!rig_alive(pid_in(r, "pid")), "the daemon has ended when that is told");
 }
 
+// With a handler for SIGTERM: without one the kernel ends even a stopped process.
 static void stopped_process_sees_term(struct rig *r)
 {
     struct inst i = { 0 };
-    ok(script(r, "a", "echo on >>\"$RIG/on\"; exec sleep 1000"), "an instance");
+    ok(script(r, "a", "trap 'exit 8' TERM; echo on >>\"$RIG/on\"; while :; do sleep 0.05; done"), "an instance");
     ok(rig_until_file(r, "on", 1) && rig_inst(r, "a", &i), "runs");
     kill(i.pid, SIGSTOP);
-    is_int(rig_stop(r, "a", 3600 * 1000), 0, "is stopped by SIGSTOP and told to end");
+    is_int(rig_stop(r, "a", 20 * 1000), 0, "is stopped by SIGSTOP and told to end");
     ok(rig_until_exited(r, "a", &i), "ends");
-    is_int(i.exit.signal, SIGTERM, "by SIGTERM");
+    is_int(i.exit.code, 8, "by its handler");
+}
+
+// An agent that does not know what an earlier one asked for asks for more time.
+static void later_end_does_not_count(struct rig *r)
+{
+    struct inst i = { 0 };
+    struct state_record st = { .index = 0 };
+    ok(script(r, "a", "trap 'echo term >>\"$RIG/term\"' TERM; echo on >>\"$RIG/on\"; while :; do sleep 0.05; done"), "an instance");
+    ok(rig_until_file(r, "on", 1) && read_state(r, "a", &st), "that does not obey");
+    is_int(rig_stop(r, "a", 1000), 0, "is told to stop within a second");
+    ok(rig_until_file(r, "term", 1), "and hears it");
+    make_file(r, "run/i/a/grace", "3600000\n", 0600);
+    kill(st.shim_pid, SIGTERM);
+    ok(rig_until_exited(r, "a", &i), "and again, within an hour: the earlier end counts");
+    is_int(i.exit.signal, SIGKILL, "by SIGKILL");
+}
+
+// Room for the directory, its lock and the agent's own note, and no more. In a mount namespace of a child that is an agent.
+static int agent_on_full_run(struct rig *r, struct inst *out)
+{
+    char path[512];
+    struct err e = ERR_INIT;
+    snprintf(path, sizeof(path), "%s/i", r->run_dir);
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("tmpfs", path, "tmpfs", 0, "nr_inodes=4") != 0)
+        return -100;
+    if (!rig_new_agent(r))
+        return -101;
+    int rc = rig_script(r, "a", "echo ran >>\"$RIG/ran\"", &e);
+    if (rc == 0 && !rig_until_exited(r, "a", out))
+        rc = -102;
+    umount2(path, MNT_DETACH);
+    return rc;
+}
+
+static void run_directory_full(struct rig *r)
+{
+    struct {
+        int rc;
+        struct inst i;
+    } a = { .rc = -103 };
+    int p[2];
+    ok(pipe(p) == 0, "a pipe");
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        a.rc = agent_on_full_run(r, &a.i);
+        (void)!write(p[1], &a, sizeof(a));
+        _exit(0);
+    }
+    close(p[1]);
+    (void)!read(p[0], &a, sizeof(a));
+    close(p[0]);
+    waitpid(pid, NULL, 0);
+    if (a.rc == -100) {
+        skip("field 28: no mount namespace here");
+        return;
+    }
+    is_int(a.rc, 0, "field 28: /run is full: the start is accepted and ends");
+    is_int(a.i.exit.start_errno, ENOSPC, "field 28: with ENOSPC");
+    has_str(a.i.exit.detail, "writing the state", "field 28: in words");
+    is_int(rig_lines(r, "ran"), 0, "field 28: what could not be written down was not executed");
 }
 
 // --- field 32: the supervisor is killed
@@ -701,6 +769,8 @@ static const struct {
     { "leaves nobody behind", leaves_nobody_behind },
     { "an exit takes the rest along", exit_takes_the_rest_along },
     { "a stopped process sees SIGTERM", stopped_process_sees_term },
+    { "a later end does not count", later_end_does_not_count },
+    { "field 28: the run directory is full", run_directory_full },
     { "field 32: the supervisor is killed", supervisor_killed },
     { "field 32: the supervisor is killed while no agent is there", supervisor_killed_without_agent },
     { "field 32: an orphan is found", orphan_is_found },
