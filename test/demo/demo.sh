@@ -41,12 +41,14 @@ broken() { # PROMISE [DETAIL]
 show() {
 	local shown="$*" status
 	shown=${shown//"$limpetctl"/limpetctl}
+	shown=${shown//"$top/"/}
 	printf '  %s$ %s%s\n' "$dim" "$shown" "$plain"
 	"$@" 2>&1 | sed 's/^/  | /'
 	status=${PIPESTATUS[0]}
 	((status == 0)) || broken "$shown" "exit status $status"
 }
 
+utc() { date -u +%FT%T.%6NZ; } # as eventTime; text that sorts
 now_ms() { printf '%d' "$((${EPOCHREALTIME/./} / 1000))"; }
 seconds() { printf '%d.%03d s' $(($1 / 1000)) $(($1 % 1000)); } # MILLISECONDS
 
@@ -291,7 +293,7 @@ heal() {
 go_away() {
 	chapter '4. The network goes away'
 	printf '  %sThe cable between node and server is pulled; the server itself is up, kubectl reaches it.%s\n' "$dim" "$plain"
-	cut_at=$(date -u +%FT%TZ)
+	cut_at=$(utc)
 	mark
 	finish relay TERM
 	within 60 'the agent has noticed' is_offline
@@ -327,15 +329,15 @@ offline() {
 	holds 'the server does not know it yet' no_event_since_cut
 }
 
-# Everything that the server holds was sent before the cut.
+# Everything that the server holds was sent before the cut. Its own times are whole seconds.
 events_json() { k get events.events.k8s.io -o json; }
 no_event_since_cut() {
-	events_json | jq -e --arg cut "$cut_at" '[.items[] | select(.metadata.creationTimestamp > $cut)] == []' >/dev/null
+	events_json | jq -e --arg cut "$cut_at" '[.items[] | select(.metadata.creationTimestamp[:19] > $cut[:19])] == []' >/dev/null
 }
 
 restore() {
 	chapter '5. The network is back'
-	back_at=$(date -u +%FT%TZ)
+	back_at=$(utc)
 	mark
 	start_relay
 	within 120 'the agent is online by itself' is_online
@@ -348,18 +350,11 @@ restore() {
 
 timeline() {
 	chapter '6. The timeline: what happened, when it happened, when the server heard of it'
-	say "cut $cut_at, back $back_at; times in UTC"
-	events_json | jq -r --arg cut "$cut_at" --arg back "$back_at" '
-		["HAPPENED", "REPORTED", "", "OBJECT", "WHAT"],
-		(.items | sort_by(.eventTime)[] |
-			[.eventTime[11:23], .metadata.creationTimestamp[11:19],
-			(if .eventTime > $cut and .eventTime < $back and .metadata.creationTimestamp >= $back then "while away" else "" end),
-			"\(.regarding.kind)/\(.regarding.name)", "\(.reason): \(.note)"]) | @tsv' |
-		while IFS= read -r line; do
-			# read by hand: a tab is a blank to IFS, and the third column may be empty
-			IFS=$'\x1f' read -r happened reported away object what <<<"${line//$'\t'/$'\x1f'}"
-			printf '  | %-13s %-9s %-10s  %-18s  %s\n' "$happened" "$reported" "$away" "$object" "$(cut -c 1-90 <<<"$what")"
-		done
+	say "The cable was out from ${cut_at:11:8} to ${back_at:11:8}. What is marked » happened then, and was reported afterwards:"
+	local columns=HAPPENED:.eventTime,REPORTED:.metadata.creationTimestamp,OBJECT:.regarding.name,REASON:.reason,NOTE:.note
+	printf '  %s$ kubectl get events.events.k8s.io --sort-by=.eventTime -o custom-columns=%s%s\n' "$dim" "$columns" "$plain"
+	k get events.events.k8s.io --sort-by=.eventTime -o "custom-columns=$columns" | cut -c 1-150 |
+		awk -v cut="$cut_at" -v back="$back_at" '{ print ($1 > cut && $1 < back && $2 >= substr(back, 1, 19) ? "  » " : "  | ") $0 }'
 	holds 'the crash and the repairs made while away carry the time when they happened' reported_late
 	say 'The conditions do as well:'
 	k get edgeapp,edgeconfig -o json | jq -r '.items[] | "\(.kind)/\(.metadata.name)" as $o | .status.conditions[] |
@@ -369,7 +364,7 @@ timeline() {
 # One event of the app and one of the file happened while away and were created on the server after the return.
 reported_late() {
 	events_json | jq -e --arg cut "$cut_at" --arg back "$back_at" '
-		[.items[] | select(.eventTime > $cut and .eventTime < $back and .metadata.creationTimestamp >= $back) | .regarding.kind] |
+		[.items[] | select(.eventTime > $cut and .eventTime < $back and .metadata.creationTimestamp[:19] >= $back[:19]) | .regarding.kind] |
 		index("EdgeApp") != null and index("EdgeConfig") != null' >/dev/null
 }
 
