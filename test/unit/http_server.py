@@ -313,6 +313,7 @@ def main():
     serve("elsewhere", http1, tls(d, "elsewhere", "http/1.1"))
     serve("proxy", proxy)
     serve("mute", hold)
+    serve("reset", reset)
     for name, fn in ("hold", h2_hold), ("answer", h2_answer), ("cut", h2_cut), ("die", h2_die):
         serve("h2" + name, http2(fn), tls(d, "server", "h2"))
     for how in "k3s", "kubeadm", "garbage", "shy":
