@@ -12,8 +12,8 @@
 #include "port/hosts.h"
 
 enum {
-    ANSWER_MAX = 1024,    // bytes in which the status line must end
-    REQUEST_MAX = 2048,   // of which the path may have most
+    ANSWER_MAX = 1024,  // bytes in which the status line must end
+    REQUEST_MAX = 2048, // of which the path may have most
     DEFAULT_TIMEOUT_MS = 1000,
 };
 
@@ -22,11 +22,11 @@ struct check {
     struct checks *set;
     struct port_check *c;
     struct host_addr addr[HOST_ADDRS_MAX];
-    size_t n_addr, next;      // the next address to try
-    struct loop_fd sock;      // fd -1 = none
+    size_t n_addr, next;        // the next address to try
+    struct loop_fd sock;        // fd -1 = none
     struct timer timeout, fail; // fail: tells from the loop what was known at once
-    struct err last;          // why the last address did not do
-    char *request;            // NULL for TCP
+    struct err last;            // why the last address did not do
+    char *request;              // NULL for TCP
     size_t sent;
     bool connected;
     char answer[ANSWER_MAX];
@@ -76,7 +76,8 @@ static void finish(struct check *x, const struct err *e)
 static int status_of(const char *line, size_t n)
 {
     static const char digits[] = "0123456789";
-    if (n < sizeof("HTTP/1.1 200") - 1 || memcmp(line, "HTTP/1.", 7) != 0 || line[7] == '\0' || strchr("01", line[7]) == NULL || line[8] != ' ')
+    if (n < sizeof("HTTP/1.1 200") - 1 || memcmp(line, "HTTP/1.", 7) != 0 || line[7] == '\0' || strchr("01", line[7]) == NULL ||
+        line[8] != ' ')
         return 0;
     if (strspn(line + 9, digits) < 3 || (n > 12 && line[12] != ' ' && line[12] != '\r'))
         return 0;
@@ -151,7 +152,8 @@ static int make_request(struct check *x, struct err *e)
     for (const char *p = path; *p != '\0'; p++)
         if ((unsigned char)*p <= ' ' || *p == 0x7f)
             return err_set(e, E_INVAL, "path: has a blank or a control character");
-    int n = asprintf(&x->request, "GET %s%s HTTP/1.1\r\nHost: %s%s%s:%d\r\nUser-Agent: limpet-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+    int n = asprintf(&x->request,
+                     "GET %s%s HTTP/1.1\r\nHost: %s%s%s:%d\r\nUser-Agent: limpet-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n",
                      path[0] == '/' ? "" : "/", path, v6 ? "[" : "", c->host, v6 ? "]" : "", c->port);
     if (n < 0) {
         x->request = NULL;

@@ -36,14 +36,14 @@ struct exec_port {
 struct exec_inst {
     struct inst_node node;
     struct exec_port *port;
-    struct loop_fd shim;     // its pidfd, readable when it has ended; fd -1 = none
-    struct loop_fd report;   // fd -1 = nothing more will come
-    struct timer again;      // sweeping, or waiting for the state file of a shim that was being started
-    int64_t again_ms;        // its last delay
-    int child;               // pid of the main process, 0 = not known
+    struct loop_fd shim;   // its pidfd, readable when it has ended; fd -1 = none
+    struct loop_fd report; // fd -1 = nothing more will come
+    struct timer again;    // sweeping, or waiting for the state file of a shim that was being started
+    int64_t again_ms;      // its last delay
+    int child;             // pid of the main process, 0 = not known
     int64_t child_start;
-    int64_t grace_ms;        // while STOPPING: what stop() asked for, -1 = that of the spec
-    bool own_session;        // the main process was seen alive while sweeping: its session is ours
+    int64_t grace_ms; // while STOPPING: what stop() asked for, -1 = that of the spec
+    bool own_session; // the main process was seen alive while sweeping: its session is ours
     struct shim_report failure;
 };
 

@@ -9,8 +9,8 @@
 
 enum {
     CHUNK = 4096,
-    CHUNKS_A_TURN = 16,     // a flood must not keep the loop
-    LAST_CHUNKS = 64,       // after the end: what is still in the pipe, but not what others go on writing
+    CHUNKS_A_TURN = 16, // a flood must not keep the loop
+    LAST_CHUNKS = 64,   // after the end: what is still in the pipe, but not what others go on writing
     DEFAULT_TIMEOUT_MS = 30 * 1000,
 };
 
@@ -151,8 +151,7 @@ static void pipes_close(struct pipes *p)
 static int make_pipes(struct pipes *p, struct err *e)
 {
     // Only our end of the output does not block: the command expects an ordinary pipe.
-    if (pipe2(p->output, O_CLOEXEC) != 0 || pipe2(p->report, O_CLOEXEC | O_NONBLOCK) != 0 ||
-        fcntl(p->output[0], F_SETFL, O_NONBLOCK) != 0)
+    if (pipe2(p->output, O_CLOEXEC) != 0 || pipe2(p->report, O_CLOEXEC | O_NONBLOCK) != 0 || fcntl(p->output[0], F_SETFL, O_NONBLOCK) != 0)
         return err_set(e, E_BUSY, "pipe: %s", strerror(errno));
     return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A supervisor that was killed can neither end its instance nor say how it ended. What is left of the instance is found by three marks, each
-// safe against a pid that means somebody else by now: the main process by its start time; its session, but only if the main process was
-// still there when we first looked (else the number may have been given again); anybody by LIMPET_INSTANCE in the environment it began with.
+// A supervisor that was killed can neither end its instance nor say how it ended. What is left of the instance is found by three
+// marks, each safe against a pid that means somebody else by now: the main process by its start time; its session, but only if the
+// main process was still there when we first looked (else the number may have been given again); anybody by LIMPET_INSTANCE in the
+// environment it began with.
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>

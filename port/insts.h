@@ -30,7 +30,7 @@ void insts_fini(struct insts *s); // the nodes must be gone
 void insts_fill(struct insts *s, struct inst_node *n, const struct inst_spec *spec);
 void insts_add(struct insts *s, struct inst_node *n);
 void insts_del(struct insts *s, struct inst_node *n);
-void insts_moved(struct insts *s, struct inst_node *n); // its owner, index or start changed: to its new place
+void insts_moved(struct insts *s, struct inst_node *n);               // its owner, index or start changed: to its new place
 struct inst_node *insts_find(const struct insts *s, const char *uid); // NULL = none
 int insts_each(const struct insts *s, const char *owner, int (*fn)(void *ctx, const struct inst *i), void *ctx);
 void insts_changed(struct insts *s, struct inst_node *n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The port that does nothing: an instance runs because it was asked to, ends because it was told to, commands succeed and everything answers.
-// For trying specs on a machine that must not be touched; `limpet status` shows its name. Nothing outlives the agent, so nothing is adopted.
+// The port that does nothing: an instance runs because it was asked to, ends because it was told to, commands succeed and everything
+// answers. For trying specs on a machine that must not be touched. Nothing outlives the agent, so nothing is adopted.
 #include <signal.h>
 #include <string.h>
 

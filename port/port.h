@@ -28,9 +28,10 @@ struct rlimit_spec {
 
 // What a command runs as. Strings are borrowed for the duration of the call; the port copies what it keeps.
 struct exec_env {
-    const char *const *argv;  // NULL-terminated, argv[0] looked up in PATH of `env` (or the default PATH) when it has no slash
-    const char *const *env;   // NULL-terminated "NAME=value", the whole environment; NULL = only PATH. May hold secrets: never logged, never in argv.
-                              // An instance gets LIMPET_INSTANCE=<uid> besides: by it, what a killed supervisor left is found again
+    const char *const *argv; // NULL-terminated, argv[0] looked up in PATH of `env` (or the default PATH) when it has no slash
+    const char *const
+        *env; // NULL-terminated "NAME=value", the whole environment; NULL = only PATH. May hold secrets: never logged, never in argv.
+              // An instance gets LIMPET_INSTANCE=<uid> besides: by it, what a killed supervisor left is found again
     const char *user, *group; // names or numbers; NULL = as the agent. A user that is in no password file needs a group, too
     const char *workdir;      // NULL = "/"
     struct rlimit_spec rlimits[RLIMITS_MAX];
@@ -38,10 +39,10 @@ struct exec_env {
 };
 
 struct inst_spec {
-    const char *uid;      // unique for this start of this instance: [a-z0-9.-]+, shorter than INST_UID_MAX
-    const char *owner;    // cache key
+    const char *uid;   // unique for this start of this instance: [a-z0-9.-]+, shorter than INST_UID_MAX
+    const char *owner; // cache key
     const char *revision;
-    int index;            // which replica
+    int index; // which replica
     struct exec_env exec;
     const char *log_name; // file name below the log directory without ".log"; survives restarts of the instance. NULL = uid
     int64_t log_max;      // bytes a file, 0 = 1 MiB
@@ -69,19 +70,19 @@ struct inst {
     char uid[INST_UID_MAX], owner[INST_OWNER_MAX], revision[INST_REV_MAX];
     int index;
     enum inst_state state;
-    int pid;              // 0 when none
+    int pid; // 0 when none
     struct instant started, ended;
     struct inst_exit exit; // valid in INST_EXITED
 };
 
 // A command that runs once, with a deadline and a bounded output (validate, onChange, exec probes).
 struct port_run {
-    struct exec_env exec;      // borrowed until done
-    int64_t timeout_ms;        // then SIGKILL to its group and E_TIMEOUT; 0 = 30 s
-    size_t output_max;         // bytes of stdout+stderr kept (the tail); the rest is counted
-    struct buf output;         // the caller's, zero or buf_init()ed, to buf_fini() afterwards; filled by the port, its max is set to output_max
+    struct exec_env exec; // borrowed until done
+    int64_t timeout_ms;   // then SIGKILL to its group and E_TIMEOUT; 0 = 30 s
+    size_t output_max;    // bytes of stdout+stderr kept (the tail); the rest is counted
+    struct buf output;    // the caller's, zero or buf_init()ed, to buf_fini() afterwards; filled by the port, its max is set to output_max
     // Result; valid in done():
-    int code, signal;          // exit code, -1 when ended by a signal; 0 when not
+    int code, signal; // exit code, -1 when ended by a signal; 0 when not
     uint64_t output_dropped;
     // e NULL: it ran and ended (see code); else E_TIMEOUT, or that it could not be executed (sys = errno). Never called after run_cancel.
     // It ends with its own process: what it left in the background goes on, but its output is no longer read. It dies with the agent.
@@ -92,13 +93,13 @@ struct port_run {
 // "Does it answer?" without running anything: an HTTP GET (200..399 is yes) or a TCP connect. A redirect is a yes and is not followed;
 // a kubelet follows it within the same host and judges the target. The strings are borrowed for the duration of the call.
 struct port_check {
-    bool http;            // else TCP
-    const char *host;     // name or address; names are resolved from /etc/hosts only ("localhost"), else numeric
+    bool http;        // else TCP
+    const char *host; // name or address; names are resolved from /etc/hosts only ("localhost"), else numeric
     int port;
-    const char *path;     // http; NULL = "/"
-    int64_t timeout_ms;   // 0 = 1 s
+    const char *path;                                        // http; NULL = "/"
+    int64_t timeout_ms;                                      // 0 = 1 s
     void (*done)(struct port_check *c, const struct err *e); // e NULL: yes
-    int status;           // http status seen, 0 = none
+    int status;                                              // http status seen, 0 = none
     void *impl;
 };
 
@@ -112,8 +113,8 @@ struct port_ops {
     // Observes: calls fn for each instance of owner (NULL = all), in order of (owner, index, start). fn != 0 stops and is returned.
     // fn only looks: it starts, stops and forgets nothing.
     int (*each)(struct port *p, const char *owner, int (*fn)(void *ctx, const struct inst *i), void *ctx, struct err *e);
-    // E_INVAL, E_TOOBIG (spec), E_NOMEM, E_NOSPC, E_BUSY (process table full, too many instances). A program that cannot be executed is not an error here: it is an
-    // INST_EXITED with start_errno.
+    // E_INVAL, E_TOOBIG (spec), E_NOMEM, E_NOSPC, E_BUSY (process table full, too many instances). A program that cannot be executed is
+    // not an error here: it is an INST_EXITED with start_errno.
     int (*start)(struct port *p, const struct inst_spec *s, struct err *e);
     // SIGTERM to the process group, after grace_ms SIGKILL to the group and to whatever it left behind. grace_ms < 0: that of its spec; 0:
     // SIGKILL at once. Asked again, an earlier end counts. Unknown uid: success.
@@ -124,12 +125,12 @@ struct port_ops {
     void (*run_cancel)(struct port *p, struct port_run *r); // SIGKILL; safe when not running
     int (*check)(struct port *p, struct port_check *c, struct err *e);
     void (*check_cancel)(struct port *p, struct port_check *c);
-    // Appends at most `max` bytes of log_name's log from absolute offset *offset (grows over rotation; older than kept: moved forward; beyond the
-    // end, because the log was removed meanwhile: the oldest kept), then moves *offset. *offset < 0: the last -*offset bytes. E_NOTFOUND: no
-    // such log.
+    // Appends at most `max` bytes of log_name's log from absolute offset *offset, then moves *offset. Offsets grow over rotations. Older
+    // than kept: moved forward. Beyond the end, because the log was removed meanwhile: the oldest kept. *offset < 0: the last -*offset
+    // bytes. E_NOTFOUND: no such log.
     int (*log_read)(struct port *p, const char *log_name, int64_t *offset, size_t max, struct buf *out, struct err *e);
     int (*log_remove)(struct port *p, const char *log_name, struct err *e); // absent is success
-    void (*free)(struct port *p); // leaves every instance running
+    void (*free)(struct port *p);                                           // leaves every instance running
 };
 
 struct port {
@@ -140,9 +141,9 @@ struct port {
 };
 
 struct exec_port_conf {
-    const char *run_dir;    // instances live in <run_dir>/i/<uid>/
+    const char *run_dir; // instances live in <run_dir>/i/<uid>/
     const char *log_dir;
-    const char *self;       // path of the limpet binary that can be run as `limpet shim`
+    const char *self; // path of the limpet binary that can be run as `limpet shim`
 };
 int port_exec_new(struct port **out, struct loop *l, struct disk *d, const struct exec_port_conf *c, struct err *e) MUST_USE;
 int port_null_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // accepts everything, does nothing, says so
@@ -150,20 +151,20 @@ int port_fake_new(struct port **out, struct loop *l, struct err *e) MUST_USE; //
 
 // Fake control: what happens to instances. In the product library too: a dummy platform is a first-class build.
 struct fake_behaviour {
-    int64_t start_ms;    // STARTING -> RUNNING after this
-    int64_t run_ms;      // ends by itself after this, < 0 = runs for ever
-    int exit_code;       // with which it ends
-    int64_t stop_ms;     // how long it takes to obey SIGTERM; longer than the grace: killed
-    int start_errno;     // cannot be executed
-    int run_code;        // exit code of port_run commands
+    int64_t start_ms; // STARTING -> RUNNING after this
+    int64_t run_ms;   // ends by itself after this, < 0 = runs for ever
+    int exit_code;    // with which it ends
+    int64_t stop_ms;  // how long it takes to obey SIGTERM; longer than the grace: killed
+    int start_errno;  // cannot be executed
+    int run_code;     // exit code of port_run commands
     int64_t run_delay_ms;
-    bool check_ok;       // answer of port_check
+    bool check_ok; // answer of port_check
 };
 void port_fake_behave(struct port *p, const char *owner, const struct fake_behaviour *b); // owner NULL = default for all
-int port_fake_crash(struct port *p, const char *owner, int index, int code); // ends a running one now; number of instances hit
+int port_fake_crash(struct port *p, const char *owner, int index, int code);              // ends a running one now; number of instances hit
 // The instances outlive their agent: p is freed, callbacks under way are never made, and *successor is a new port over the same machine on
 // loop `l` (the next agent's; the machine's time goes on meanwhile). E_NOMEM: as before.
 int port_fake_agent_died(struct port *p, struct port **successor, struct loop *l, struct err *e) MUST_USE;
-void port_fake_reboot(struct port *p);                              // everything is gone, as /run is
+void port_fake_reboot(struct port *p); // everything is gone, as /run is
 
 #endif

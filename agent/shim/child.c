@@ -45,9 +45,9 @@ static _Noreturn void fail_named(const struct child *c, int errnum, const char *
 static const char *limit_name(int resource)
 {
     static const char *const names[] = {
-        [RLIMIT_CPU] = "cpu",     [RLIMIT_FSIZE] = "fsize",     [RLIMIT_DATA] = "data", [RLIMIT_STACK] = "stack",
-        [RLIMIT_CORE] = "core",   [RLIMIT_NPROC] = "nproc",     [RLIMIT_NOFILE] = "nofile", [RLIMIT_MEMLOCK] = "memlock",
-        [RLIMIT_AS] = "as",
+        [RLIMIT_CPU] = "cpu",       [RLIMIT_FSIZE] = "fsize",     [RLIMIT_DATA] = "data",
+        [RLIMIT_STACK] = "stack",   [RLIMIT_CORE] = "core",       [RLIMIT_NPROC] = "nproc",
+        [RLIMIT_NOFILE] = "nofile", [RLIMIT_MEMLOCK] = "memlock", [RLIMIT_AS] = "as",
     };
     bool known = resource >= 0 && (size_t)resource < ARRAY_LEN(names) && names[resource] != NULL;
     return known ? names[resource] : "?";
@@ -92,7 +92,7 @@ static void reset_oom_score(void)
 // --- user and groups
 
 struct account {
-    char buf[4096]; // where name lies
+    char buf[4096];   // where name lies
     const char *name; // NULL: not in the password file
     uid_t uid;
     gid_t gid;

@@ -32,8 +32,8 @@ static struct mark read_mark(int dirfd, const char *log)
     struct mark m = { 0 };
     snprintf(name, sizeof(name), "%s.log.offset", log);
     AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 ||
-        sscanf(text, "%" SCNd64 " %" SCNu64 "%c", &m.begin, &m.ino, &rest) != 3 || rest != '\n' || m.begin < 0)
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || sscanf(text, "%" SCNd64 " %" SCNu64 "%c", &m.begin, &m.ino, &rest) != 3 ||
+        rest != '\n' || m.begin < 0)
         return (struct mark){ 0 };
     return m;
 }

@@ -18,12 +18,12 @@ enum { LOGFILES_MAX = 16, LOGFILE_NAME_MAX = 200 };
 void logfile_name(char out[LOGFILE_NAME_MAX], const char *log, int k);
 
 struct logfiles {
-    int n;                      // files that are there, the newest first
-    int fd[LOGFILES_MAX];       // open for reading
+    int n;                       // files that are there, the newest first
+    int fd[LOGFILES_MAX];        // open for reading
     int64_t begin[LOGFILES_MAX]; // absolute offset of its first byte
     int64_t size[LOGFILES_MAX];
     ino_t ino[LOGFILES_MAX];
-    int64_t end;                // absolute offset after the newest byte; also known when no file is left
+    int64_t end; // absolute offset after the newest byte; also known when no file is left
 };
 
 // Opens what is there; n may be 0. 0 or an errno. EAGAIN: it was rotated under our hands three times.

@@ -13,10 +13,10 @@
 #include "shim/logfile.h"
 
 enum {
-    RATE = 1024 * 1024,       // bytes a second, and at once
-    RESERVE = 16 * 1024,      // left over when a gap begins; more than one piece of output
-    RATE_PAUSE_MS = 500,      // over the rate: quiet for so long, so that notes are rare
-    DISK_PAUSE_MS = 1000,     // a failed write is tried again no sooner
+    RATE = 1024 * 1024,   // bytes a second, and at once
+    RESERVE = 16 * 1024,  // left over when a gap begins; more than one piece of output
+    RATE_PAUSE_MS = 500,  // over the rate: quiet for so long, so that notes are rare
+    DISK_PAUSE_MS = 1000, // a failed write is tried again no sooner
 };
 
 void logwriter_init(struct logwriter *w, const char *dir, const char *name, int64_t max, int files, int64_t now_ms)

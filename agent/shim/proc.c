@@ -13,8 +13,8 @@
 #include "base/util.h"
 
 enum {
-    STAT_MAX = 1024,            // a stat line has 52 numbers and a name of at most 64 bytes
-    ENVIRON_MAX = 256 * 1024,   // of one process; what a shell makes of a large environment still fits
+    STAT_MAX = 1024,          // a stat line has 52 numbers and a name of at most 64 bytes
+    ENVIRON_MAX = 256 * 1024, // of one process; what a shell makes of a large environment still fits
     ENVIRON_CHUNK = 4096,
 };
 

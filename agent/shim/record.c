@@ -31,7 +31,8 @@ bool exit_format(const struct exit_record *r, char out[RECORD_MAX])
     return fits(snprintf(out, RECORD_MAX,
                          "limpet-exit 1\nknown %d\ncode %d\nsignal %d\nerrno %d\nreason %s\ndetail %s\n"
                          "time %s %" PRId64 " %" PRId64 " %d\n",
-                         x->known, x->code, x->signal, x->start_errno, x->reason, x->detail, t->boot_id, t->boot_ms, t->wall_us, t->trusted));
+                         x->known, x->code, x->signal, x->start_errno, x->reason, x->detail, t->boot_id, t->boot_ms, t->wall_us,
+                         t->trusted));
 }
 
 static int write_all(int fd, const char *text, size_t n)

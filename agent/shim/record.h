@@ -13,7 +13,7 @@ enum { RECORD_MAX = 2048 }; // bytes of a file
 struct state_record {
     char uid[INST_UID_MAX], owner[INST_OWNER_MAX], revision[INST_REV_MAX];
     int index;
-    int shim_pid, child_pid; // both 0: the agent's intent, the shim has not said anything yet
+    int shim_pid, child_pid;         // both 0: the agent's intent, the shim has not said anything yet
     int64_t shim_start, child_start; // clock ticks since boot, as in /proc/PID/stat
     struct instant started;
 };

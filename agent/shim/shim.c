@@ -24,9 +24,9 @@
 
 enum {
     EXIT_USAGE = 64,
-    CHUNK = 8192,             // bytes of output moved at once
-    LAST_CHUNKS = 128,        // moved at most after everybody has ended: a stranger may hold the pipe
-    SWEEP_MS = 200,           // between two looks for descendants that are still there
+    CHUNK = 8192,      // bytes of output moved at once
+    LAST_CHUNKS = 128, // moved at most after everybody has ended: a stranger may hold the pipe
+    SWEEP_MS = 200,    // between two looks for descendants that are still there
     KILL_AGAIN_MS = 1000,
 };
 
@@ -34,9 +34,9 @@ struct shim {
     struct shim_spec spec;
     struct clock clock;
     struct logwriter log;
-    struct rlimit core;         // for the child; ours is 0
+    struct rlimit core;           // for the child; ours is 0
     int signals, output, started; // descriptors, -1 = closed
-    pid_t child;                // 0 = never forked
+    pid_t child;                  // 0 = never forked
     int64_t child_start;
     struct shim_report failure; // err != 0: the command could not be executed
     bool ended;                 // the child was reaped: status, ended_at
@@ -44,7 +44,7 @@ struct shim {
     int status;
     struct instant ended_at;
     bool stopping;
-    int64_t kill_ms;            // while stopping: when SIGKILL is due (monotonic)
+    int64_t kill_ms; // while stopping: when SIGKILL is due (monotonic)
 };
 
 static int64_t now_ms(struct shim *s)

@@ -12,10 +12,10 @@
 
 // The descriptors a shim is born with; all else is closed.
 enum {
-    SPEC_FD = 3,     // the memory file
-    SPEC_REPORT_FD,  // to the agent: one struct shim_report when the command executes or cannot
-    SPEC_DIR_FD,     // the instance's directory                (an instance only)
-    SPEC_LOCK_FD,    // its lock file, locked                   (an instance only)
+    SPEC_FD = 3,    // the memory file
+    SPEC_REPORT_FD, // to the agent: one struct shim_report when the command executes or cannot
+    SPEC_DIR_FD,    // the instance's directory                (an instance only)
+    SPEC_LOCK_FD,   // its lock file, locked                   (an instance only)
     SPEC_FD_END
 };
 

@@ -97,7 +97,8 @@ static int begin(struct rig *r, struct probe *p, bool http, const char *host, in
 {
     struct err e = ERR_INIT;
     int64_t timeout_ms = p->check.timeout_ms > 0 ? p->check.timeout_ms : 20 * 1000;
-    *p = (struct probe){ .rig = r, .check = { .http = http, .host = host, .port = port, .path = path, .timeout_ms = timeout_ms, .done = on_done } };
+    *p = (struct probe){ .rig = r,
+                         .check = { .http = http, .host = host, .port = port, .path = path, .timeout_ms = timeout_ms, .done = on_done } };
     r->inside = true;
     int rc = r->port->ops->check(r->port, &p->check, &e);
     r->inside = false;

@@ -16,11 +16,11 @@ struct test_case {
     void (*fn)(struct rig *r);
 };
 
-#define starts(r, uid, owner, index, what)                                                 \
-    ({                                                                                     \
-        struct err e_ = ERR_INIT;                                                          \
-        int rc_ = rig_start(r, uid, owner, index, what, &e_);                              \
-        is_str(rc_ == 0 ? "" : e_.msg, "", "%s: %s is accepted", (r)->name, uid);          \
+#define starts(r, uid, owner, index, what)                                        \
+    ({                                                                            \
+        struct err e_ = ERR_INIT;                                                 \
+        int rc_ = rig_start(r, uid, owner, index, what, &e_);                     \
+        is_str(rc_ == 0 ? "" : e_.msg, "", "%s: %s is accepted", (r)->name, uid); \
     })
 
 // --- life of an instance
@@ -185,7 +185,8 @@ static void no_grace(struct rig *r)
 
 static void grace_of_spec(struct rig *r)
 {
-    static const char *const argv[] = { "/bin/sh", "-c", "trap '' TERM; echo ready >>\"$RIG/stubborn\"; while :; do sleep 0.1; done", NULL };
+    static const char *const argv[] = { "/bin/sh", "-c", "trap '' TERM; echo ready >>\"$RIG/stubborn\"; while :; do sleep 0.1; done",
+                                        NULL };
     char where[256];
     snprintf(where, sizeof(where), "RIG=%s", r->dir);
     const char *env[] = { where, "PATH=/usr/bin:/bin", NULL };

@@ -19,6 +19,12 @@
 
 static const char APP[] = "edgeapps/ns/app";
 
+// Never to 0 or -1, which would mean ourselves or everybody.
+static void send(int pid, int sig)
+{
+    ok(pid > 0 && kill(pid, sig) == 0, "signal %d is sent", sig);
+}
+
 static bool wait_dead(int pid)
 {
     for (int i = 0; i < 3000 && rig_alive(pid); i++)
@@ -90,7 +96,8 @@ static void environment(struct rig *r)
     is_int(rig_start_spec(r, &s, &e), 0, "env NULL");
     ok(rig_until_exited(r, "env-1", &i), "ends");
     is_int(r->port->ops->log_read(r->port, "env", &at, 4096, &b, &e), 0, "its environment");
-    is_str(buf_str(&b), "LIMPET_INSTANCE=env-1\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n", "is its name and PATH");
+    is_str(buf_str(&b), "LIMPET_INSTANCE=env-1\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n",
+           "is its name and PATH");
     buf_fini(&b);
 }
 
@@ -284,9 +291,11 @@ static void cannot_be_executed(struct rig *r)
         { "a directory", directory, .err = EACCES, .detail = "Permission denied" },
         { "no such user", "/bin/true", .user = "nosuch", .err = ENOENT, .detail = "user nosuch: no such user" },
         { "no such group", "/bin/true", .group = "nosuch", .err = ENOENT, .detail = "group nosuch: no such group" },
-        { "a number without a group", "/bin/true", .user = "54321", .err = ENOENT, .detail = "user 54321: not in the password file: set a group, too" },
+        { "a number without a group", "/bin/true", .user = "54321", .err = ENOENT,
+          .detail = "user 54321: not in the password file: set a group, too" },
         { "user -1", "/bin/true", .user = "4294967295", .group = "1", .err = ENOENT, .detail = "user 4294967295: no such user" },
-        { "no such directory", "/bin/true", .workdir = "/nonexistent/x", .err = ENOENT, .detail = "chdir /nonexistent/x: No such file or directory" },
+        { "no such directory", "/bin/true", .workdir = "/nonexistent/x", .err = ENOENT,
+          .detail = "chdir /nonexistent/x: No such file or directory" },
         { "an impossible limit", "/bin/true", .resource = 12345, .err = EINVAL, .detail = "resource limit ?: Invalid argument" },
     };
     for (size_t k = 0; k < ARRAY_LEN(table); k++) {
@@ -296,7 +305,9 @@ static void cannot_be_executed(struct rig *r)
         struct inst i = { 0 };
         struct err e = ERR_INIT;
         uid[2] = (char)('a' + k);
-        struct inst_spec s = { .uid = uid, .owner = APP, .exec = { .argv = argv, .user = c->user, .group = c->group, .workdir = c->workdir } };
+        struct inst_spec s = { .uid = uid,
+                               .owner = APP,
+                               .exec = { .argv = argv, .user = c->user, .group = c->group, .workdir = c->workdir } };
         s.exec.rlimits[0] = (struct rlimit_spec){ .resource = c->resource, .soft = 1, .hard = 1 };
         s.exec.n_rlimits = c->resource != 0;
         is_int(rig_start_spec(r, &s, &e), 0, "field 28: %s: is no error of start()", c->name);
@@ -346,7 +357,8 @@ static void try_limited(struct rig *outer, rlim_t processes, struct answer *a)
         if (rig_init(&r, "exec")) {
             char path[512];
             snprintf(path, sizeof(path), "%s/i", r.run_dir);
-            if (chmod(r.dir, 0755) == 0 && chmod(r.run_dir, 0755) == 0 && chown(path, STRANGER, STRANGER) == 0 && chown(r.log_dir, STRANGER, STRANGER) == 0)
+            if (chmod(r.dir, 0755) == 0 && chmod(r.run_dir, 0755) == 0 && chown(path, STRANGER, STRANGER) == 0 &&
+                chown(r.log_dir, STRANGER, STRANGER) == 0)
                 mine.rc = limited_agent(&r, processes, &mine.start_errno, mine.detail, sizeof(mine.detail));
         }
         (void)!write(p[1], &mine, sizeof(mine));
@@ -405,8 +417,8 @@ static void stopped_process_sees_term(struct rig *r)
 {
     struct inst i = { 0 };
     ok(script(r, "a", "trap 'exit 8' TERM; echo on >>\"$RIG/on\"; while :; do sleep 0.05; done"), "an instance");
-    ok(rig_until_file(r, "on", 1) && rig_inst(r, "a", &i), "runs");
-    kill(i.pid, SIGSTOP);
+    ok(rig_until_file(r, "on", 1) && rig_until_state(r, "a", INST_RUNNING) && rig_inst(r, "a", &i), "runs");
+    send(i.pid, SIGSTOP);
     is_int(rig_stop(r, "a", 20 * 1000), 0, "is stopped by SIGSTOP and told to end");
     ok(rig_until_exited(r, "a", &i), "ends");
     is_int(i.exit.code, 8, "by its handler");
@@ -422,7 +434,7 @@ static void later_end_does_not_count(struct rig *r)
     is_int(rig_stop(r, "a", 1000), 0, "is told to stop within a second");
     ok(rig_until_file(r, "term", 1), "and hears it");
     make_file(r, "run/i/a/grace", "3600000\n", 0600);
-    kill(st.shim_pid, SIGTERM);
+    send(st.shim_pid, SIGTERM);
     ok(rig_until_exited(r, "a", &i), "and again, within an hour: the earlier end counts");
     is_int(i.exit.signal, SIGKILL, "by SIGKILL");
 }
@@ -433,7 +445,8 @@ static int agent_on_full_run(struct rig *r, struct inst *out)
     char path[512];
     struct err e = ERR_INIT;
     snprintf(path, sizeof(path), "%s/i", r->run_dir);
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("tmpfs", path, "tmpfs", 0, "nr_inodes=4") != 0)
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", path, "tmpfs", 0, "nr_inodes=4") != 0)
         return -100;
     if (!rig_new_agent(r))
         return -101;
@@ -475,8 +488,9 @@ static void run_directory_full(struct rig *r)
 
 // --- field 32: the supervisor is killed
 
-static const char FAMILY[] = "echo x >>\"$RIG/starts\"; sleep 1000 & echo $! >\"$RIG/group\"; setsid sh -c 'echo $$ >\"$RIG/daemon\"; exec sleep 1000' &"
-                             "while [ ! -s \"$RIG/daemon\" ]; do sleep 0.02; done; echo on >>\"$RIG/on\"; wait";
+static const char FAMILY[] =
+    "echo x >>\"$RIG/starts\"; sleep 1000 & echo $! >\"$RIG/group\"; setsid sh -c 'echo $$ >\"$RIG/daemon\"; exec sleep 1000' &"
+    "while [ ! -s \"$RIG/daemon\" ]; do sleep 0.02; done; echo on >>\"$RIG/on\"; wait";
 
 static void supervisor_killed(struct rig *r)
 {
@@ -486,7 +500,7 @@ static void supervisor_killed(struct rig *r)
     ok(rig_until_file(r, "on", 1) && read_state(r, "a", &st), "runs");
     int child = pid_in(r, "group"), daemon = pid_in(r, "daemon");
     ok(rig_alive(st.child_pid) && rig_alive(child) && rig_alive(daemon), "field 32: three processes");
-    kill(st.shim_pid, SIGKILL);
+    send(st.shim_pid, SIGKILL);
     ok(rig_until_exited(r, "a", &i), "field 32: that the supervisor was killed is noticed");
     ok(!i.exit.known, "field 32: nobody knows how it ended");
     is_str(i.exit.reason, "Unknown", "field 32: reason");
@@ -505,7 +519,7 @@ static void supervisor_killed_without_agent(struct rig *r)
     ok(rig_until_file(r, "on", 1) && read_state(r, "a", &st), "runs");
     int child = pid_in(r, "group"), daemon = pid_in(r, "daemon");
     ok(rig_new_agent(r), "the agent dies");
-    kill(st.shim_pid, SIGKILL);
+    send(st.shim_pid, SIGKILL);
     ok(wait_dead(st.shim_pid), "then the supervisor");
     is_int(adopt(r), 0, "another agent comes");
     ok(rig_until_exited(r, "a", &i), "field 32: finds out");
@@ -524,9 +538,9 @@ static void orphan_is_found(struct rig *r)
     ok(rig_until_file(r, "on", 1) && read_state(r, "a", &st), "runs");
     int child = pid_in(r, "group"), daemon = pid_in(r, "daemon");
     ok(rig_new_agent(r), "the agent dies");
-    kill(st.shim_pid, SIGKILL);
+    send(st.shim_pid, SIGKILL);
     ok(wait_dead(st.shim_pid), "then the supervisor");
-    kill(st.child_pid, SIGKILL);
+    send(st.child_pid, SIGKILL);
     ok(wait_dead(st.child_pid), "then the main process");
     ok(rig_alive(child) && rig_alive(daemon), "two are left");
     is_int(adopt(r), 0, "another agent comes");
@@ -552,7 +566,7 @@ static int innocent(void)
 
 static void end_innocent(int pid)
 {
-    kill(pid, SIGKILL);
+    send(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }
 
@@ -618,7 +632,9 @@ static void agent_killed(struct rig *r)
     pid_t agent = fork();
     if (agent == 0) {
         struct err e = ERR_INIT;
-        if (rig_new_agent(r) && rig_script(r, "a", "echo one; echo on >>\"$RIG/on\"; while [ ! -e \"$RIG/go\" ]; do sleep 0.05; done; echo two; exit 6", &e) == 0 &&
+        if (rig_new_agent(r) &&
+            rig_script(r, "a", "echo one; echo on >>\"$RIG/on\"; while [ ! -e \"$RIG/go\" ]; do sleep 0.05; done; echo two; exit 6", &e) ==
+                0 &&
             rig_until_state(r, "a", INST_RUNNING))
             kill(getpid(), SIGKILL);
         _exit(1);

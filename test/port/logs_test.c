@@ -18,7 +18,9 @@ static int start(struct rig *r, const char *uid, const char *log, int64_t max, i
     snprintf(where, sizeof(where), "RIG=%s", r->dir);
     const char *argv[] = { "/bin/sh", "-c", script, NULL };
     const char *env[] = { "PATH=/usr/bin:/bin", where, NULL };
-    struct inst_spec s = { .uid = uid, .owner = "edgeapps/ns/log", .exec = { .argv = argv, .env = env }, .log_name = log, .log_max = max, .log_files = files };
+    struct inst_spec s = {
+        .uid = uid, .owner = "edgeapps/ns/log", .exec = { .argv = argv, .env = env }, .log_name = log, .log_max = max, .log_files = files
+    };
     struct err e = ERR_INIT;
     int rc = rig_start_spec(r, &s, &e);
     if (rc != 0)
@@ -133,8 +135,9 @@ static bool follow_to_end(struct rig *r, void *ctx)
 static void follow(struct rig *r)
 {
     struct follower f = { .rig = r, .text = BUF_INIT(MAX) };
-    is_int(start(r, "a", "web", 1024, 4, "i=0; while [ $i -lt 400 ]; do echo line-$i; i=$((i+1)); [ $((i%20)) = 0 ] && sleep 0.1; done; echo last"), 0,
-           "an instance that prints through many rotations");
+    is_int(start(r, "a", "web", 1024, 4,
+                 "i=0; while [ $i -lt 400 ]; do echo line-$i; i=$((i+1)); [ $((i%20)) = 0 ] && sleep 0.1; done; echo last"),
+           0, "an instance that prints through many rotations");
     ok(rig_until(r, follow_to_end, &f), "is followed to its end");
     is_int(f.errors, 0, "without an error");
     char want[8192] = "";
@@ -163,7 +166,8 @@ static void flood(struct rig *r)
 {
     struct buf b = BUF_INIT(4 * MAX);
     int64_t at = 0, most;
-    is_int(start(r, "a", "web", 256 * 1024, 3, "yes 'the same line again and again' | head -c 40000000; echo the very last"), 0, "an instance that floods");
+    is_int(start(r, "a", "web", 256 * 1024, 3, "yes 'the same line again and again' | head -c 40000000; echo the very last"), 0,
+           "an instance that floods");
     ok(ends(r, "a"), "is not held up: it ends");
     ok(on_disk(r, &most) <= 3 * 256 * 1024 + 64, "the disk is not filled");
     is_int(read_log(r, "web", &at, 2 * MAX, &b), 0, "the log is read");
@@ -171,7 +175,8 @@ static void flood(struct rig *r)
     const char *p = buf_str(&b);
     int torn = 0;
     for (const char *nl; (nl = strchr(p, '\n')) != NULL; p = nl + 1)
-        torn += strncmp(p, "the same line again and again\n", 30) != 0 && strncmp(p, "limpet: ", 8) != 0 && strncmp(p, "the very last\n", 14) != 0;
+        torn += strncmp(p, "the same line again and again\n", 30) != 0 && strncmp(p, "limpet: ", 8) != 0 &&
+                strncmp(p, "the very last\n", 14) != 0;
     ok(torn <= 1, "only whole lines are missing");
     buf_fini(&b);
 }
@@ -179,7 +184,8 @@ static void flood(struct rig *r)
 static void stays_bounded_without_lines(struct rig *r)
 {
     int64_t most;
-    is_int(start(r, "a", "web", 10000, 2, "head -c 3000000 /dev/zero; sleep 1; head -c 30000 /dev/zero"), 0, "an instance that floods without a line");
+    is_int(start(r, "a", "web", 10000, 2, "head -c 3000000 /dev/zero; sleep 1; head -c 30000 /dev/zero"), 0,
+           "an instance that floods without a line");
     ok(ends(r, "a"), "is not held up: it ends");
     ok(on_disk(r, &most) <= 2 * 10000 + 64 && most <= 10000, "the bounds hold");
 }
@@ -233,7 +239,8 @@ static void removed_meanwhile(struct rig *r)
     struct buf b = BUF_INIT(MAX);
     int64_t at = 0;
     snprintf(path, sizeof(path), "%s/web.log", r->log_dir);
-    is_int(start(r, "a", "web", 0, 0, "echo one; echo go >>\"$RIG/go\"; while [ ! -e \"$RIG/on\" ]; do sleep 0.05; done; echo two"), 0, "an instance");
+    is_int(start(r, "a", "web", 0, 0, "echo one; echo go >>\"$RIG/go\"; while [ ! -e \"$RIG/on\" ]; do sleep 0.05; done; echo two"), 0,
+           "an instance");
     ok(rig_until_file(r, "go", 1), "prints");
     for (int i = 0; i < 500 && access(path, F_OK) != 0; i++)
         usleep(10 * 1000);
@@ -263,8 +270,8 @@ static void disk_full(struct rig *r)
     snprintf(path, sizeof(path), "%s/filler", r->log_dir);
     is_int(start(r, "a", "web", 0, 0,
                  "i=0; while [ $i -lt 3000 ]; do echo a line that fills the disk; i=$((i+1)); done; echo full >>\"$RIG/full\";"
-                 "while [ ! -e \"$RIG/on\" ]; do sleep 0.05; done; sleep 1.2; echo there is room again"), 0,
-           "an instance that fills the disk");
+                 "while [ ! -e \"$RIG/on\" ]; do sleep 0.05; done; sleep 1.2; echo there is room again"),
+           0, "an instance that fills the disk");
     ok(rig_until_file(r, "full", 1), "is not held up");
     char cut[512];
     snprintf(cut, sizeof(cut), "%s/web.log", r->log_dir);
@@ -273,7 +280,8 @@ static void disk_full(struct rig *r)
     close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     ok(ends(r, "a"), "ends");
     is_int(read_log(r, "web", &at, 300, &b), 0, "the log is read");
-    has_str(buf_str(&b), "bytes of this log were dropped (they could not be written)\nthere is room again\n", "says what is missing, and goes on");
+    has_str(buf_str(&b), "bytes of this log were dropped (they could not be written)\nthere is room again\n",
+            "says what is missing, and goes on");
     buf_fini(&b);
     umount2(r->log_dir, MNT_DETACH);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rig — a port with all that it needs, for the tests of ports: loop, clock, disk, directories; and waiting for what it does.
 //
-// A test program that uses the exec port is its own `limpet`: its main() begins with RIG_MAIN(argc, argv). RIG_SELF in the environment names
-// another binary, e.g. to measure the shims of build/limpet.
+// A test program that uses the exec port is its own `limpet`: its main() begins with RIG_MAIN(argc, argv). RIG_SELF in the environment
+// names another binary, e.g. to measure the shims of build/limpet.
 // Nothing here checks: it waits, with a generous deadline, and says whether it came true.
 #ifndef TEST_PORT_RIG_H
 #define TEST_PORT_RIG_H
@@ -12,10 +12,10 @@
 #include "port/port.h"
 #include "shim/shim.h"
 
-#define RIG_MAIN(argc, argv)                                        \
-    do {                                                            \
-        if ((argc) > 1 && strcmp((argv)[1], "shim") == 0)           \
-            return shim_main((argc), (argv));                       \
+#define RIG_MAIN(argc, argv)                              \
+    do {                                                  \
+        if ((argc) > 1 && strcmp((argv)[1], "shim") == 0) \
+            return shim_main((argc), (argv));             \
     } while (0)
 
 // What a port can show.
@@ -34,19 +34,19 @@ struct rig {
     struct disk *disk;
     struct port *port;
     char dir[200], run_dir[256], log_dir[256];
-    unsigned changes;   // how often changed() was called
+    unsigned changes;           // how often changed() was called
     char owner[INST_OWNER_MAX]; // the last one
     void (*on_change)(struct rig *r, const char *owner);
-    bool inside;        // a verb is being called: nobody may call back now
+    bool inside; // a verb is being called: nobody may call back now
     unsigned calls_inside;
 };
 
 // What instances run. Each port has its own way to make it come true.
 enum program {
-    RUNS,       // until it is told to end
-    STUBBORN,   // ignores SIGTERM
+    RUNS,     // until it is told to end
+    STUBBORN, // ignores SIGTERM
     EXITS_0,
-    EXITS_3,    // soon
+    EXITS_3,       // soon
     EXITS_7_LATER, // after half a second
     CANNOT_START,  // no such program
     PROGRAMS
@@ -54,7 +54,7 @@ enum program {
 
 unsigned rig_abilities(const char *port);
 bool rig_init(struct rig *r, const char *name);
-void rig_fini(struct rig *r); // ends every instance first
+void rig_fini(struct rig *r);      // ends every instance first
 bool rig_new_agent(struct rig *r); // the agent dies, another one begins; it has not adopted yet
 
 int rig_start(struct rig *r, const char *uid, const char *owner, int index, enum program what, struct err *e);

@@ -97,7 +97,8 @@ int main(void)
     struct loop_backend *b;
     struct err e = ERR_INIT;
     fake_clock_init(&fc, 7);
-    if (!ok(loop_backend_epoll(&b, &e) == 0 && loop_new(&loop, &fc.clock, b, &e) == 0 && port_fake_new(&port, loop, &e) == 0, "a fake port"))
+    if (!ok(loop_backend_epoll(&b, &e) == 0 && loop_new(&loop, &fc.clock, b, &e) == 0 && port_fake_new(&port, loop, &e) == 0,
+            "a fake port"))
         return done_testing();
     life();
     crash();

@@ -176,7 +176,8 @@ static void rate(void)
     logwriter_tick(&w, now);
     is_int(w.dropped, 0, "then it is");
     char note_text[128];
-    snprintf(note_text, sizeof(note_text), "x\nlimpet: %llu bytes of this log were dropped (over 1 MiB a second)\n", (unsigned long long)dropped);
+    snprintf(note_text, sizeof(note_text), "x\nlimpet: %llu bytes of this log were dropped (over 1 MiB a second)\n",
+             (unsigned long long)dropped);
     has_str(content("web.log"), note_text, "field 29: on a line of its own, with the number");
     is_int(logwriter_due(&w), -1, "nothing is waited for any more");
     now += 1000;

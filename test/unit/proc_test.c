@@ -17,11 +17,21 @@ static const char *line_of(const char *name)
 static void parses(void)
 {
     static const char *const names[] = {
-        "sleep", "", ")", "(", "a b", "a) R 1 2 3 4 5 6", "x) Z 99 98 97 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1", "\n", "))))", "1 (init) S 0 1 1",
+        "sleep",
+        "",
+        ")",
+        "(",
+        "a b",
+        "a) R 1 2 3 4 5 6",
+        "x) Z 99 98 97 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1",
+        "\n",
+        "))))",
+        "1 (init) S 0 1 1",
     };
     for (size_t k = 0; k < ARRAY_LEN(names); k++) {
         struct proc_stat s = { 0 };
-        ok(proc_stat_parse(line_of(names[k]), &s), "field 27: a process that calls itself \"%s\"", names[k][0] == '\n' ? "newline" : names[k]);
+        ok(proc_stat_parse(line_of(names[k]), &s), "field 27: a process that calls itself \"%s\"",
+           names[k][0] == '\n' ? "newline" : names[k]);
         ok(s.pid == 4242 && s.ppid == 1 && s.pgrp == 17 && s.session == 18 && s.state == 'S', "deceives nobody about its family");
         is_int(s.start, 987654321, "nor about its start");
     }
@@ -30,9 +40,18 @@ static void parses(void)
 static void refuses(void)
 {
     static const char *const bad[] = {
-        "", "4242", "4242 (x)", "4242 (x) ", "4242 (x) S", "4242 (x) S 1", "4242 (x) S 1 2 3", "(x) S 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5",
-        "4242 (x) 7 1 17 18 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5", "4242 (x) S 99999999999 17 18 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5",
-        "4242 (x) S 1 17 18 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0", "4242 (x) S 1 17 18 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999999999999999999999",
+        "",
+        "4242",
+        "4242 (x)",
+        "4242 (x) ",
+        "4242 (x) S",
+        "4242 (x) S 1",
+        "4242 (x) S 1 2 3",
+        "(x) S 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5",
+        "4242 (x) 7 1 17 18 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5",
+        "4242 (x) S 99999999999 17 18 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5",
+        "4242 (x) S 1 17 18 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0",
+        "4242 (x) S 1 17 18 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999999999999999999999",
     };
     struct proc_stat s = { .pid = 7 };
     for (size_t k = 0; k < ARRAY_LEN(bad); k++)

@@ -8,7 +8,14 @@
 static struct state_record sample(void)
 {
     return (struct state_record){
-        .uid = "a-1", .owner = "edgeapps/ns/web", .revision = "r1", .index = 3, .shim_pid = 10, .shim_start = 111, .child_pid = 11, .child_start = 222,
+        .uid = "a-1",
+        .owner = "edgeapps/ns/web",
+        .revision = "r1",
+        .index = 3,
+        .shim_pid = 10,
+        .shim_start = 111,
+        .child_pid = 11,
+        .child_start = 222,
         .started = { .boot_id = "01234567-89ab-cdef-0123-456789abcdef", .boot_ms = 5000, .wall_us = 1700000000000000, .trusted = true },
     };
 }
@@ -18,8 +25,9 @@ static void state_round_trip(void)
     struct state_record a = sample(), b;
     char text[RECORD_MAX];
     ok(state_format(&a, text) && state_parse(text, &b), "a state is written and read");
-    ok(memcmp(&a.started, &b.started, sizeof(a.started)) == 0 && b.index == 3 && b.shim_pid == 10 && b.shim_start == 111 && b.child_pid == 11 &&
-           b.child_start == 222, "with its numbers");
+    ok(memcmp(&a.started, &b.started, sizeof(a.started)) == 0 && b.index == 3 && b.shim_pid == 10 && b.shim_start == 111 &&
+           b.child_pid == 11 && b.child_start == 222,
+       "with its numbers");
     ok(strcmp(b.uid, a.uid) == 0 && strcmp(b.owner, a.owner) == 0 && strcmp(b.revision, a.revision) == 0, "and its texts");
     a.revision[0] = '\0';
     ok(state_format(&a, text) && state_parse(text, &b) && b.revision[0] == '\0', "an empty revision");
@@ -50,13 +58,17 @@ static void state_torn(void)
 static void state_hostile(void)
 {
     static const char *const bad[] = {
-        "limpet-state 2\n", "limpet-state 1\nuid a\n", "\n", "limpet-exit 1\n",
+        "limpet-state 2\n",
+        "limpet-state 1\nuid a\n",
+        "\n",
+        "limpet-exit 1\n",
         "limpet-state 1\nuid a\nowner o\nrevision r\nindex x\nshim 1 2\nchild 3 4\ntime b 1 2 1\n",
         "limpet-state 1\nuid a\nowner o\nrevision r\nindex 1\nshim -1 2\nchild 3 4\ntime b 1 2 1\n",
         "limpet-state 1\nuid a\nowner o\nrevision r\nindex 1\nshim 1\nchild 3 4\ntime b 1 2 1\n",
         "limpet-state 1\nuid a\nowner o\nrevision r\nindex 1\nshim 1 2 3\nchild 3 4\ntime b 1 2 1\n",
         "limpet-state 1\nuid a\nowner o\nrevision r\nindex 1\nshim 1 2\nchild 3 4\ntime b 1\n",
-        "limpet-state 1\nuid 0123456789012345678901234567890123456789012345678901234567890123456789\nowner o\nindex 1\nshim 1 2\nchild 3 4\ntime b 1 2 1\n",
+        "limpet-state 1\nuid 0123456789012345678901234567890123456789012345678901234567890123456789\nowner o\nindex 1\nshim 1 2\nchild 3 "
+        "4\ntime b 1 2 1\n",
     };
     struct state_record b = { .index = 99 };
     for (size_t k = 0; k < ARRAY_LEN(bad); k++)
@@ -65,7 +77,9 @@ static void state_hostile(void)
 
 static void exit_round_trip(void)
 {
-    struct exit_record a = { .exit = { .known = true, .code = -1, .signal = 9, .reason = "Error", .detail = "signal 9 (Killed)" }, .ended = sample().started }, b;
+    struct exit_record a = { .exit = { .known = true, .code = -1, .signal = 9, .reason = "Error", .detail = "signal 9 (Killed)" },
+                             .ended = sample().started },
+                       b;
     char text[RECORD_MAX];
     ok(exit_format(&a, text) && exit_parse(text, &b), "an exit is written and read");
     ok(b.exit.known && b.exit.code == -1 && b.exit.signal == 9 && b.exit.start_errno == 0, "with its numbers");

@@ -16,7 +16,8 @@ static void round_trip(void)
     is_int(spec_write(&fd, &h, &x, &e), 0, "written");
     ok(fcntl(fd, F_GETFD) & FD_CLOEXEC, "close-on-exec");
     ok(spec_read(fd, &got), "read");
-    ok(got.argc == 3 && got.envc == 3 && got.index == 4 && got.grace_ms == 77 && got.n_rlimits == 1 && got.rlimits[0].hard == -1, "its numbers");
+    ok(got.argc == 3 && got.envc == 3 && got.index == 4 && got.grace_ms == 77 && got.n_rlimits == 1 && got.rlimits[0].hard == -1,
+       "its numbers");
     is_str(got.user, "nobody", "user");
     is_str(got.group, "", "no group");
     ok(spec_map(fd, &got, &s), "mapped");
