@@ -5,8 +5,9 @@
 usage: tamper.py KUBECONFIG DIR
 
 Listens on a free loopback port (written to DIR/port), hands requests on with their own credentials, and writes one line a request
-to DIR/log: "METHOD PATH -> STATUS". DIR/rules is JSON, read anew for each request:
-  [{"match": REGEX on "METHOD PATH", "times": N (absent = for ever), ACTION}]
+to DIR/log: "METHOD PATH -> STATUS by MARK", where MARK is the beginning of the SHA-256 of the Authorization header, so that no token
+is written down. DIR/rules is JSON, read anew for each request:
+  [{"match": REGEX on "METHOD PATH", "bearer": MARK (absent = any), "times": N (absent = for ever), ACTION}]
 with one ACTION:
   "answer": {"status": 429, "headers": {...}, "body": "..."}    instead of the server's answer
   "truncate": N          only the first N bytes of the body, then the connection is closed
@@ -15,6 +16,7 @@ with one ACTION:
   "close": true          closes the connection without a word
 The first rule that matches is used.
 """
+import hashlib
 import http.client
 import http.server
 import json
@@ -53,7 +55,10 @@ class Door(http.server.BaseHTTPRequestHandler):
 
     def note(self, status):
         with lock, open(os.path.join(self.server.dir, "log"), "a", encoding="utf-8") as f:
-            f.write(f"{self.command} {self.path} -> {status}\n")
+            f.write(f"{self.command} {self.path} -> {status} by {self.mark()}\n")
+
+    def mark(self):
+        return hashlib.sha256(self.headers.get("Authorization", "").encode()).hexdigest()[:8]
 
     def rule(self):
         try:
@@ -64,6 +69,8 @@ class Door(http.server.BaseHTTPRequestHandler):
             key = json.dumps(rule)
             with lock:
                 if not re.search(rule["match"], f"{self.command} {self.path}"):
+                    continue
+                if rule.get("bearer", self.mark()) != self.mark():
                     continue
                 if used.get(key, 0) >= rule.get("times", 1 << 60):
                     continue
