@@ -137,7 +137,7 @@ static void welcome(struct control *ctl, struct client *c, int fd)
     buf_init(&c->out, CONTROL_ANSWER_MAX);
     timer_init(&c->timer, on_impatient);
     timer_init(&c->follow, on_follow);
-    c->is_root = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == 0;
+    c->may_change = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && (peer.uid == 0 || peer.uid == geteuid());
     if (loop_fd_add(ctl->loop, &c->fd, fd, LOOP_IN, on_client, &e) < 0) {
         c->control = NULL;
         close(fd);

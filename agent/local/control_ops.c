@@ -417,7 +417,7 @@ static int dispatch(struct client *c, const struct json *q, struct err *e)
     for (size_t i = 0; name != NULL && i < ARRAY_LEN(ops); i++) {
         if (strcmp(ops[i].name, name) != 0)
             continue;
-        if (ops[i].changes && !c->is_root)
+        if (ops[i].changes && !c->may_change)
             return err_set(e, E_FORBIDDEN, "%s: only root may", name);
         return ops[i].fn(c, q, e);
     }

@@ -12,7 +12,8 @@ struct client {
     struct control *control; // NULL = free slot
     struct loop_fd fd;
     struct timer timer; // the request must come, the answer must go, within the patience
-    bool is_root, answered;
+    bool may_change; // root, or the user as whom the agent runs
+    bool answered;
     struct buf in, out;
     size_t sent;
     // logs -f

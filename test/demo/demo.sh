@@ -84,35 +84,40 @@ launch() { # NAME COMMAND...
 	disown
 }
 
-# finish NAME SIGNAL: returns when the process is gone.
-finish() {
-	local pid='' start='' deadline
-	{ read -r pid start <"$demo/$1.pid"; } 2>/dev/null
-	rm -f "$demo/$1.pid"
-	is_process "$pid" "$start" || return 0
-	kill -s "$2" "$pid"
+# end PID START SIGNAL: returns when the process is gone.
+end() {
+	local deadline
+	is_process "$1" "$2" || return 0
+	kill -s "$3" "$1"
 	deadline=$(($(now_ms) + 15000))
-	while is_process "$pid" "$start"; do
-		(($(now_ms) < deadline)) || kill -s KILL "$pid"
+	while is_process "$1" "$2"; do
+		(($(now_ms) < deadline)) || kill -s KILL "$1"
 		sleep 0.02
 	done
 }
+finish() { # NAME SIGNAL
+	local pid='' start=''
+	{ read -r pid start <"$demo/$1.pid"; } 2>/dev/null
+	rm -f "$demo/$1.pid"
+	end "$pid" "$start" "$2"
+}
 
-# Workloads outlive the agent by design, so a demo that ends must ask for their end: by `limpet leave`, else one by one.
-stop_workloads() {
+# Workloads outlive the agent by design, so a demo that ends must ask for their end: by `limpet leave`, else one by one when there is no
+# agent any more that would start them again.
+stop_node() {
 	local state pid start
 	L leave --yes >/dev/null 2>&1
+	finish agent TERM
 	for state in "$demo"/node/run/i/*/state; do
 		[[ -f $state ]] || continue
 		read -r _ pid start <<<"$(grep '^shim ' "$state")"
-		is_process "$pid" "$start" && kill -s TERM "$pid"
+		end "$pid" "$start" TERM
 	done
 }
 
 stop_all() {
 	[[ -d $demo ]] || return 0
-	stop_workloads
-	finish agent TERM
+	stop_node
 	finish relay TERM
 	[[ ! -d $demo/cluster ]] || test/cluster/cluster wipe "$demo/cluster" >/dev/null 2>&1
 }
