@@ -147,12 +147,12 @@ static void start_child(struct shim *s)
     close(p.gate[1]);
 }
 
-// Tells the agent, if there is one, and lets go of the secrets.
+// Lets go of the secrets and tells the agent, if there is one.
 static void report(struct shim *s)
 {
+    close(SPEC_FD);
     (void)!write(SPEC_REPORT_FD, &s->failure, sizeof(s->failure));
     close(SPEC_REPORT_FD);
-    close(SPEC_FD);
 }
 
 static void on_started(struct shim *s)
