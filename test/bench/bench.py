@@ -153,6 +153,9 @@ def main():
     if wanted.list:
         print("\n".join(ORDER))
         return 0
+    if os.geteuid() != 0:
+        say("only root may make network namespaces and mount a file system")
+        return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     before = proc.load()
     rig = Rig(wanted.keep)

@@ -174,6 +174,15 @@ class Watch(threading.Thread):
 # --- The rig ---------------------------------------------------------------------------------------------------------------------
 
 
+def _roomy_ram(least=1 << 30):
+    """A container's RAM disk may be too small for three clusters; then it is the usual place for temporary files."""
+    try:
+        there = os.statvfs("/dev/shm")
+        return "/dev/shm" if there.f_bavail * there.f_frsize >= least else None
+    except OSError:
+        return None
+
+
 class Rig:
     """Owns every process, directory, mount and namespace of a run."""
 
@@ -181,7 +190,7 @@ class Rig:
         self.keep = keep
         os.makedirs(os.path.join(OUT, "bench"), exist_ok=True)
         self.disk = tempfile.mkdtemp(prefix="run.", dir=os.path.join(OUT, "bench"))
-        self.ram = tempfile.mkdtemp(prefix="limpet-bench.", dir="/dev/shm")
+        self.ram = tempfile.mkdtemp(prefix="limpet-bench.", dir=_roomy_ram())
         # Copies: a build meanwhile does not change what is measured.
         self.limpet = shutil.copy(os.path.join(OUT, "limpet"), self.disk)
         self.limpetctl = shutil.copy(os.path.join(OUT, "limpetctl"), self.disk)
@@ -327,7 +336,7 @@ class Agent:
         log = open(os.path.join(self.run_dir, "agent.log"), "ab")
         self.process = self.rig.spawn(*command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         log.close()
-        wait_for(f"agent {self.name} is online", 60, self.online)
+        wait_for(f"agent {self.name} is online", 300, self.online)
         return self
 
     @property
@@ -390,7 +399,7 @@ class Agent:
         s = self.quiet()
         return s and s["link"]["state"] == "Online" and s["outbox"]["statusPending"] == 0 and s["outbox"]["eventsPending"] == 0
 
-    def settle(self, seconds=120):
+    def settle(self, seconds=300):
         try:
             wait_for(f"agent {self.name} has nothing left to do", seconds, self.idle, 0.2)
         except BenchError as e:
@@ -455,7 +464,7 @@ class Lines(threading.Thread):
         except queue.Empty:
             raise BenchError("waited in vain for something to happen on the machine") from None
 
-    def wait(self, text, seconds=30):
+    def wait(self, text, seconds=120):
         """When the line with that text came about, in ns; lines before it are dropped."""
         deadline = time.monotonic() + seconds
         while True:
@@ -485,5 +494,5 @@ class Births:
     def command(self, name):
         return [os.path.join(HELPERS, "born"), self.path, name]
 
-    def wait(self, name, seconds=30):
+    def wait(self, name, seconds=120):
         return self.lines.wait(name, seconds)

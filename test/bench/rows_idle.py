@@ -112,12 +112,12 @@ def objects(bench):
         t.start()
     for t in threads:
         t.join()
-    agent.settle(300)
+    agent.settle()
     missing = [i for i in range(OBJECTS) if not os.path.exists(f"{agent.files}/{i}")]
     assert not missing, f"files are missing: {missing[:3]}"
     yield Figure("memory, 1,000 objects", "MB PSS", proc.pss_kb(agent.pid) / 1000, 6, "smaps_rollup after 1,000 EdgeConfigs of one small file each came and were reported")
     agent.stop()
-    agent.start().settle(300)
+    agent.start().settle()
     yield Figure("memory, 1,000 objects, after a restart", "MB PSS", proc.pss_kb(agent.pid) / 1000, 6, "the same after the agent booted from its cache and listed again")
     agent.stop()
 

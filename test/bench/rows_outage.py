@@ -9,7 +9,7 @@ import threading
 import time
 
 from figures import Figure, median
-from rig import Agent, Client, Relay, Watch, edgeconfig, now_ns, run, stamp, wait_for
+from rig import Agent, BenchError, Client, Relay, Watch, edgeconfig, now_ns, run, stamp, wait_for
 
 AGENTS = 6
 
@@ -76,7 +76,7 @@ def refused(bench):
     away = bench.pick(300, 30)
     began = time.monotonic()
     cluster.command("stop-apiserver")
-    wait_for("the agents notice", 60, crowd.all_offline, 0.2)
+    wait_for("the agents notice", 120, crowd.all_offline, 0.2)
     time.sleep(away - (time.monotonic() - began))
     starter = threading.Thread(target=cluster.command, args=("start-apiserver",))
     starter.start()
@@ -133,7 +133,7 @@ def dropped(bench):
     away = bench.pick(300, 30)
     began = time.monotonic()
     network.drop(True)
-    wait_for("the agents notice", 60, crowd.all_offline, 0.2)
+    wait_for("the agents notice", 120, crowd.all_offline, 0.2)
     crowd.change("after")
     time.sleep(away - (time.monotonic() - began))
     network.drop(False)
@@ -149,7 +149,7 @@ def _link_up(bench, network, crowd):
     times = []
     for i in range(bench.pick(3, 1)):
         network.link(False)
-        wait_for("the agents notice", 60, crowd.all_offline, 0.2)
+        wait_for("the agents notice", 120, crowd.all_offline, 0.2)
         crowd.change(f"link {i}")
         time.sleep(bench.pick(20, 5))  # the backoff has grown by then
         network.link(True)
@@ -180,14 +180,14 @@ class Offline:
     def create(self):
         for o in range(self.objects):
             self.client.create(self.agent.ns, "edgeconfigs", edgeconfig(f"c-{o}", {self.path(o, f): "right\n" for f in range(FILES)}))
-        self.agent.start().settle(300)
+        self.agent.start().settle()
 
     def slow_down(self):
         """The rate of the replay; it is read at the start."""
         self.agent.stop()
         text = open(self.agent.ini, encoding="utf-8").read().replace("rate = 1000", f"rate = {RATE}")
         open(self.agent.ini, "w", encoding="utf-8").write(text)
-        self.agent.start().settle(300)
+        self.agent.start().settle()
 
     def edit_all(self):
         for f in range(FILES):
@@ -228,11 +228,13 @@ def replay(bench):
     o.create()
     o.slow_down()
     o.relay.ask("refuse")
-    wait_for("the agent notices", 60, o.agent.offline, 0.2)
+    wait_for("the agent notices", 120, o.agent.offline, 0.2)
     began = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 1))
     o.edit_all()
-    wait_for("the agent is done", 60, o.agent.quiet, 0.2)
+    wait_for("the agent is done", 300, o.agent.quiet, 0.2)
     waiting, ring = o.agent.status()["outbox"], o.ring()
+    if waiting["statusPending"] < o.objects or len(ring) != waiting["eventsPending"]:
+        raise BenchError(f"too little waits to be sent: {waiting}, {len(ring)} events")
     accepted = Watched(o)
     o.relay.ask("accept")
     wait_for("the agent is back", 120, o.agent.online, 0.01)
