@@ -2,9 +2,9 @@
 //
 // What counts as deleted. Every removal from the cache passes here; DESIGN.md has the rules in words.
 //
-// A delete is pending until it may be applied: at once when it is one of few, after a GET of the own namespace when the kind would
-// become empty or lose more than half within ten seconds, after a GET of the object itself (404) when the server is a MetaServer, after
-// the hold when a restored database is suspected.
+// Every delete is pending until it is proven: by a GET of the own namespace that was asked for after the delete was heard (a namespace says
+// Terminating before its objects go), by a GET of the object itself (404) when the server is a MetaServer, and not before the hold is over
+// when a restored database is suspected. Deletes are rare and wait together, so the proof costs one small request.
 #include <stdio.h>
 #include <string.h>
 
@@ -12,13 +12,14 @@
 #include "data/key.h"
 #include "flow/sync_priv.h"
 
-enum { WINDOW_MS = 10000, VERIFY_TIMEOUT_MS = 10000 };
+enum { VERIFY_TIMEOUT_MS = 10000 };
 
 static const struct kube_type namespaces = { "", "v1", "namespaces" };
 
 struct pending {
     struct table_node node;
-    bool keep; // MetaServer: a GET found it
+    bool asked; // heard before the GET under way was asked for: that proves it
+    bool keep;  // MetaServer: a GET found it
     char key[];
 };
 
@@ -79,12 +80,14 @@ static int apply_one(struct source *src, const char *key, struct err *e)
     return rc;
 }
 
-static void apply_all(struct source *src)
+static void apply_asked(struct source *src)
 {
     struct err e = ERR_INIT;
     table_each_safe(n, &src->pending)
     {
         struct pending *p = pending_of(n);
+        if (!p->asked)
+            continue;
         if (apply_one(src, p->key, &e) < 0) {
             sync_store_failed(src->sync);
             return;
@@ -111,31 +114,6 @@ static void settle(struct source *src)
     if (src->state != SRC_LIST && src->state != SRC_BACKOFF && src->state != SRC_IDLE)
         src->current = true;
     sync_settled(src->sync);
-}
-
-// How much is being lost?
-
-static int64_t objects_of(struct source *src)
-{
-    int64_t n = 0;
-    return cache_count(src->sync->cache, src->name, &n, NULL) == 0 ? n : 0;
-}
-
-static void open_window(struct source *src)
-{
-    int64_t now = loop_now(src->sync->loop);
-    if (src->window_total > 0 && now - src->window_ms < WINDOW_MS)
-        return;
-    src->window_ms = now;
-    src->window_total = MAX(objects_of(src), (int64_t)1);
-    src->window_deletes = 0;
-}
-
-static bool loses_much(struct source *src, int64_t deletes)
-{
-    open_window(src);
-    src->window_deletes += deletes;
-    return src->window_deletes * 2 > src->window_total;
 }
 
 // Verification.
@@ -184,10 +162,19 @@ static void decide_by_namespace(struct sync *s, const struct err *e)
         struct source *src = container_of(n, struct source, link);
         if (is_settled(src))
             continue;
-        apply_all(src);
+        apply_asked(src);
         if (s->phase != PHASE_UP)
             return;
         settle(src);
+    }
+    verify_next(s); // what was heard meanwhile
+}
+
+static void mark_asked(struct sync *s)
+{
+    list_each(n, &s->sources)
+    {
+        table_each_safe(t, &container_of(n, struct source, link)->pending) pending_of(t)->asked = true;
     }
 }
 
@@ -248,8 +235,10 @@ static int start_verify(struct sync *s, struct source *src, struct err *e)
 {
     s->verify.on_done = on_verify;
     s->verify.http.total_timeout_ms = VERIFY_TIMEOUT_MS;
-    if (!s->conf.config->server_metaserver)
+    if (!s->conf.config->server_metaserver) {
+        mark_asked(s);
         return kube_get(&s->verify, &namespaces, NULL, s->ns, e);
+    }
     struct pending *p = next_to_confirm(src);
     struct key_parts parts;
     if (p == NULL)
@@ -331,31 +320,20 @@ static void on_hold_end(struct timer *t)
 
 // Entrances.
 
-static int act(struct source *src, int64_t deletes, struct err *e)
+static void act(struct source *src)
 {
-    struct sync *s = src->sync;
-    if (on_hold(s)) {
-        hold_back(src, (size_t)deletes);
-        return 0;
-    }
-    if (s->conf.config->server_metaserver || loses_much(src, deletes) || s->verifying) {
-        verify_next(s);
-        return 0;
-    }
-    table_each_safe(n, &src->pending)
-    {
-        int rc = apply_one(src, pending_of(n)->key, e);
-        if (rc < 0)
-            return rc;
-        pending_free(src, pending_of(n));
-    }
-    return 0;
+    if (on_hold(src->sync))
+        hold_back(src, table_count(&src->pending));
+    else
+        verify_next(src->sync);
 }
 
 int guard_deleted(struct source *src, const char *key, struct err *e)
 {
     int rc = add_pending(src, key, e);
-    return rc < 0 ? rc : act(src, 1, e);
+    if (rc == 0)
+        act(src);
+    return rc;
 }
 
 struct sweep_ctx {
@@ -378,12 +356,9 @@ int guard_sweep(struct source *src, struct err *e)
     int rc = cache_unmarked(s->cache, src->name, collect, &c, e);
     if (rc < 0)
         return rc;
-    size_t n = table_count(&src->pending);
     src->unswept = true;
-    if (n > 0)
-        rc = act(src, (int64_t)n, e);
-    if (rc < 0)
-        return rc;
+    if (table_count(&src->pending) > 0)
+        act(src);
     if (src->held)
         src->unswept = false;
     if (is_settled(src) && src->unswept) {

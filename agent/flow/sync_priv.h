@@ -43,7 +43,6 @@ struct source {
     struct err last;   // why it is not current
     // Deletes that wait for proof (sync_guard.c).
     struct table pending;
-    int64_t window_ms, window_total, window_deletes;
     bool unnamed; // an object over the bound did not say its name: nothing is swept by this list
     bool held;    // deletes of the last list are held back: it is listed again after the hold
     bool unswept; // a complete list was applied except for what is pending
