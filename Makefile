@@ -233,8 +233,8 @@ unit port:
 	@$(MAKE) $(if $(TESTS),$(TESTS:%=$(O)/test/$@/%_test),$($@_BIN))
 	@$(RUN) $(if $(TESTS),$(TESTS:%=$(O)/test/$@/%_test),$($@_BIN))
 
-sim-smoke: $(sim_BIN) ## the agent in the simulator, 50 seeds
-	@$(RUN) $(sim_BIN)
+sim-smoke: $(sim_BIN) ## the agent in the simulator, 50 seeds; SEED=N shows all that happens in that one, SEEDS=N runs so many
+	@$(if $(SEED)$(SEEDS),$(O)/test/sim/sim_test $(if $(SEED),--seed $(SEED) -v,--seeds $(SEEDS)),$(RUN) $(sim_BIN))
 
 e2e: all cluster ## the agent on a real API server and a real systemd; TESTS=NAME for one
 	@$(RUN) $(if $(TESTS),$(TESTS:%=test/e2e/%.t),$(E2E))

@@ -70,6 +70,9 @@ only 'agent/wire/http[a-z_]*\.[ch]' '(curl|mbedtls|psa|nghttp2)/' 'only wire/htt
 only 'agent/wire/yaml\.c' 'yaml\.h' 'only wire/yaml.c sees libyaml' # our own is "wire/yaml.h"
 only 'agent/data/db[a-z_]*\.c' 'sqlite3' 'only data/db*.c sees SQLite'
 only 'agent/config/[a-z_]*\.c' 'ini\.h' 'only config/*.c sees inih'
+# The simulator is SQLite's disk, too, and the store's own tests damage it.
+grep '^test/' "$work/all-c" | xargs grep -lE 'include *[<"]sqlite3' /dev/null | grep -vE '^test/(sim/sim_vfs\.c|unit/(db[a-z_]*\.c|test_vfs\.h))$' |
+    rule 'of the tests only sim/sim_vfs.c, unit/test_vfs.h and unit/db*.c see SQLite'
 
 # --- The seams -------------------------------------------------------------------------------------------------------------------
 # Code without comments and strings, so that a word in them is no call; file and line are kept.
@@ -116,6 +119,11 @@ seam 'socket|socketpair|accept4|getaddrinfo|gethostbyname' \
 seam 'epoll_create1|epoll_wait|epoll_pwait|poll|ppoll|select|pselect|timerfd_create|signalfd' \
     'agent/base/loop[a-z_]*\.c|agent/base/log\.c|agent/shim/[a-z_]*\.c' 'only the loop waits'
 seam 'strcat|vsprintf|gets|strtok|alloca|atoi|atol|atof' 'none' 'this function has no bound, or no error'
+
+# The simulator is the same world from the same seed, so it asks nobody outside of it.
+grep '^test/sim/sim_' "$work/all-c" |
+    xargs grep -nE '(^|[^a-z_>.])(time|clock_gettime|gettimeofday|nanosleep|usleep|getrandom|rand|random|getenv|getpid|fopen|fork|socket|connect)\(' /dev/null |
+    rule 'the simulator asks neither the clock nor the kernel of the machine it runs on'
 
 # --- Style -----------------------------------------------------------------------------------------------------------------------
 grep -vE '/corpus/' "$work/all-c" | while read -r f; do

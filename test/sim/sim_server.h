@@ -137,7 +137,7 @@ const struct sim_type *sim_type_find(const char *group, const char *version, con
 struct sim_object *sim_store_get(struct sim_server *v, const struct sim_type *t, const char *ns, const char *name);
 struct sim_object *sim_store_add(struct sim_server *v, const struct sim_type *t, const char *ns, const char *name, struct json *json);
 void sim_store_changed(struct sim_server *v, struct sim_object *o); // a new resourceVersion, told to watches
-void sim_store_renumber(struct sim_server *v, int64_t rv); // another database with the same objects, at rv
+void sim_store_renumber(struct sim_server *v, int64_t rv);          // another database with the same objects, at rv
 
 // sim_server.c
 void sim_fail(struct sim_answer *a, int code, const char *reason, const char *fmt, ...) PRINTF_LIKE(4, 5);

@@ -384,6 +384,8 @@ static void live_in_doubt(struct world *w)
 
 void story_doubt(struct world *w)
 {
+    world_live(w, MINUTE); // the last program that was started while they behaved badly has ended
+    story_peace(w);
     enum sim_doubt d = (enum sim_doubt)rng_between(&w->rng, DOUBT_NONE + 1, DOUBTS - 1);
     uint64_t print = check_fingerprint(w), stops = w->port.stops;
     if (w->sim.broken)
