@@ -80,8 +80,7 @@ static int show_status(void *ctx, const struct json *j)
         printf("source     %s: %s%s%s\n", text(s, "source"), text(s, "state"), text(s, "error")[0] != '\0' ? ": " : "", text(s, "error"));
     printf("lease      %s\n", text(j, "lease"));
     printf("clock      %s\n", json_bool(json_get(j, "clockTrusted"), false) ? "trusted" : "not trusted");
-    printf("objects    %" PRId64 " (%" PRId64 " queued, %" PRId64 " waiting)\n", number(j, "engine.objects"), number(j, "engine.queued"),
-           number(j, "engine.waiting"));
+    printf("objects    %" PRId64 ", %" PRId64 " of them at work\n", number(j, "engine.objects"), number(j, "engine.waiting"));
     printf("outbox     %" PRId64 " statuses, %" PRId64 " events to send", number(j, "outbox.statusPending"), number(j, "outbox.eventsPending"));
     if (text(j, "outbox.oldest")[0] != '\0')
         printf(", oldest of %s", text(j, "outbox.oldest"));

@@ -138,11 +138,11 @@ look_around() {
 	chapter 'Look around'
 	cat <<-END
 		  export KUBECONFIG=$demo/cluster/kubeconfig PATH=$demo/cluster/bin:$top/build:\$PATH LIMPET_CONFIG=$demo/node/limpet.ini
-		  kubectl get edge -n $ns               what the server knows
-		  kubectl explain edgeapp.spec          what can be written
-		  kubectl edit edgeconfig page -n $ns   change something, then: curl http://127.0.0.1:$port_of_server/
+		  kubectl get edge -n $ns                 what the server knows
+		  kubectl explain edgeapp.spec                    what can be written
+		  kubectl edit edgeconfig page -n $ns     change something, then: curl http://127.0.0.1:$port_of_server/
 		  limpet status; limpet get; limpet logs web -f; limpet outbox --all
-		  test/demo/demo.sh stop                ends all of it
+		  test/demo/demo.sh stop                          ends all of it
 	END
 }
 
@@ -177,6 +177,7 @@ write_objects() {
 		    periodSeconds: 1
 	END
 	cat >"$demo/page.yaml" <<-END
+		---
 		apiVersion: edge.limpet.dev/v1alpha1
 		kind: EdgeConfig
 		metadata:
@@ -331,6 +332,7 @@ offline() {
 	holds 'and it still is offline' is_offline
 	say 'What the server will have to hear, oldest first:'
 	show limpet outbox
+	say 'What was acknowledged shortly before the agent died is told once more; the server knows it by its name.'
 	holds 'the server does not know it yet' no_event_since_cut
 }
 
@@ -361,9 +363,14 @@ timeline() {
 	k get events.events.k8s.io --sort-by=.eventTime -o "custom-columns=$columns" | cut -c 1-150 |
 		awk -v cut="$cut_at" -v back="$back_at" '{ print ($1 > cut && $1 < back && $2 >= substr(back, 1, 19) ? "  » " : "  | ") $0 }'
 	holds 'the crash and the repairs made while away carry the time when they happened' reported_late
-	say 'The conditions do as well:'
+	holds 'and nothing is there twice' no_twins
+	say 'The conditions carry it as well:'
 	k get edgeapp,edgeconfig -o json | jq -r '.items[] | "\(.kind)/\(.metadata.name)" as $o | .status.conditions[] |
 		[$o, .type, .status, .lastTransitionTime, .reason] | @tsv' | awk -F '\t' '{ printf "  | %-18s %-12s %-6s since %s  %s\n", $1, $2, $3, $4, $5 }'
+}
+
+no_twins() {
+	events_json | jq -e '[.items[] | [.regarding.name, .reason, .eventTime]] | length == (unique | length)' >/dev/null
 }
 
 # One event of the app and one of the file happened while away and were created on the server after the return.
