@@ -89,6 +89,7 @@ int http_new(struct transport **out, struct loop *l, const struct http_conf *c, 
 // Changes what future connections present or verify; connections in use are condemned when the identity changed.
 int http_set_identity(struct transport *t, const char *ca_pem, const char *cert_pem, const char *key_pem, struct err *e) MUST_USE;
 // The token sent as "Authorization: Bearer" on requests without their own. Copied, wiped on change. NULL = none.
+// E_INVAL: not a token, or a plain http:// server that is not on the loopback interface.
 int http_set_bearer(struct transport *t, const char *token, struct err *e) MUST_USE;
 
 // The certificates that the peer of the last handshake sent, as PEM; "" before one. Only with pin_only_hash. Valid until the next turn.

@@ -339,8 +339,10 @@ int http_set_bearer(struct transport *base, const char *token, struct err *e)
 {
     struct curl_transport *t = of(base);
     CLEANUP(buf_wipe) struct buf line = BUF_INIT(BEARER_LINE_MAX);
-    int rc = token != NULL ? http_bearer_line(&line, token, e) : 0;
 
+    if (token != NULL && !t->at.tls && !t->at.loopback)
+        return err_set(e, E_INVAL, "%s: http:// would show the token to the network; it is for the loopback interface only", t->at.where);
+    int rc = token != NULL ? http_bearer_line(&line, token, e) : 0;
     if (rc < 0)
         return rc;
     free_secret(t->authorization);

@@ -82,6 +82,12 @@ static int put_detour(struct http_endpoint *at, const struct url_parts *p, const
     return at->connect_to != NULL ? put_base(at, p, server_name, e) : err_set(e, E_NOMEM, "no memory for a URL");
 }
 
+static bool is_loopback(const char *host)
+{
+    bool numeric = host[strspn(host, "0123456789.")] == '\0';
+    return strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 || (numeric && strncmp(host, "127.", 4) == 0);
+}
+
 static int put_server(struct http_endpoint *at, const struct http_conf *c, struct err *e)
 {
     CLEANUP(parts_fini) struct url_parts p = { 0 };
@@ -92,6 +98,7 @@ static int put_server(struct http_endpoint *at, const struct http_conf *c, struc
     if (rc < 0)
         return rc;
     at->tls = strcmp(p.scheme, "https") == 0;
+    at->loopback = is_loopback(p.host);
     if (c->server_name == NULL || !at->tls)
         return put_base(at, &p, p.host, e);
     return put_detour(at, &p, c->server_name, e);

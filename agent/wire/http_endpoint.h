@@ -13,6 +13,7 @@ struct http_endpoint {
     char base[HTTP_BASE_MAX];  // what request paths are appended to; its host is server_name when there is one
     char where[HTTP_BASE_MAX]; // "host:port" as configured, for people
     bool tls;
+    bool loopback;                 // by its name: 127.x.x.x, [::1], localhost
     struct curl_slist *connect_to; // leads from server_name to the real host, NULL = no detour
     char *proxy;                   // may hold a password: secret
     char *no_proxy;

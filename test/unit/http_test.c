@@ -722,6 +722,31 @@ static void test_proxy(void)
     unsetenv("ALL_PROXY");
 }
 
+// A token in the clear stays on the machine.
+static void test_plain_http(void)
+{
+    static const struct {
+        const char *url;
+        int cls;
+    } cases[] = { { "http://127.0.0.1:1", 0 },
+                  { "http://[::1]:1", 0 },
+                  { "http://localhost:1", 0 },
+                  { "http://192.0.2.1:1", E_INVAL },
+                  { "http://127.example:1", E_INVAL },
+                  { "http://127.0.0.1.example:1", E_INVAL },
+                  { "http://h:1", E_INVAL } };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct transport *t = NULL;
+        struct err e = ERR_INIT;
+        struct http_conf c = { .base_url = cases[i].url };
+        if (!is_int(http_new(&t, g.loop, &c, &e), 0, "%s: %s", cases[i].url, e.msg))
+            continue;
+        is_int(http_set_bearer(t, "token", &e), cases[i].cls, "%s: a token %s", cases[i].url, e.cls != 0 ? e.msg : "is sent");
+        transport_free(t);
+    }
+}
+
 static void test_base_urls(void)
 {
     static const struct {
@@ -772,6 +797,7 @@ int main(void)
         fail("the test servers start");
         return done_testing();
     }
+    test_plain_http();
     test_base_urls();
     test_exchange();
     test_limits_of_submit();
