@@ -123,8 +123,14 @@ static int open_transport(struct process *p, struct err *e)
 {
     char agent[64];
     snprintf(agent, sizeof(agent), "limpet/%s", p->version);
-    struct http_conf hc = { .base_url = p->cred.server, .ca_pem = p->cred.ca_pem, .cert_pem = p->cred.cert_pem, .key_pem = p->cred.key_pem,
-                            .server_name = p->cred.server_name, .proxy = p->cred.proxy, .no_proxy = p->config->server_no_proxy, .user_agent = agent };
+    struct http_conf hc = { .base_url = p->cred.server,
+                            .ca_pem = p->cred.ca_pem,
+                            .cert_pem = p->cred.cert_pem,
+                            .key_pem = p->cred.key_pem,
+                            .server_name = p->cred.server_name,
+                            .proxy = p->cred.proxy,
+                            .no_proxy = p->config->server_no_proxy,
+                            .user_agent = agent };
     int rc = http_new(&p->transport, p->loop, &hc, e);
     return rc < 0 ? rc : http_set_bearer(p->transport, p->cred.token, e);
 }
@@ -296,8 +302,12 @@ static int open_agent(struct process *p, struct err *e)
 
 static int open_surroundings(struct process *p, struct err *e)
 {
-    struct control_conf cc = { .agent = p->agent, .version = p->version, .server = p->cred.server != NULL ? p->cred.server : "",
-                               .restart = on_restart, .reload = on_reload, .ctx = p };
+    struct control_conf cc = { .agent = p->agent,
+                               .version = p->version,
+                               .server = p->cred.server != NULL ? p->cred.server : "",
+                               .restart = on_restart,
+                               .reload = on_reload,
+                               .ctx = p };
     struct err le = ERR_INIT;
     if (link_watch_start(&p->link, p->loop, on_link_up, &le) < 0)
         log_info("main", "no-link-events why=\"%s\"", le.msg);
@@ -325,7 +335,8 @@ static int live(struct process *p, struct err *e)
         rc = open_surroundings(p, e);
     if (rc < 0)
         return rc;
-    log_info("main", "started version=%s node=%s namespace=%s server=%s", p->version, p->node, p->ns, p->enrolled ? p->cred.server : "none");
+    log_info("main", "started version=%s node=%s namespace=%s server=%s", p->version, p->node, p->ns,
+             p->enrolled ? p->cred.server : "none");
     notify("READY=1");
     return loop_run(p->loop, e);
 }

@@ -31,7 +31,8 @@ static void problem(struct reader *r, int line, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     r->count++;
-    int rc = line > 0 ? buf_addf(r->problems, &e, "%s:%d: %s\n", r->file, line, text) : buf_addf(r->problems, &e, "%s: %s\n", r->file, text);
+    int rc =
+        line > 0 ? buf_addf(r->problems, &e, "%s:%d: %s\n", r->file, line, text) : buf_addf(r->problems, &e, "%s: %s\n", r->file, text);
     if (rc < 0)
         r->no_memory = true;
 }
@@ -156,8 +157,8 @@ static void assign(struct reader *r, int line, const char *section, const char *
     }
     bool known = is_section(section);
     const char *near = config_nearest(section, known ? name : section, !known);
-    problem(r, line, known ? "[%s] %s: unknown key%s%s%s" : "[%s] %s: unknown section%s%s%s", section, name, near != NULL ? "; did you mean \"" : "",
-            near != NULL ? near : "", near != NULL ? "\"?" : "");
+    problem(r, line, known ? "[%s] %s: unknown key%s%s%s" : "[%s] %s: unknown section%s%s%s", section, name,
+            near != NULL ? "; did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
 }
 
 // Sources.

@@ -19,17 +19,17 @@ enum { GUARD_PATHS_MAX = 32 };
 
 struct config {
     // [node]
-    char *node_name;          // default: from the stored identity, else the host name in lower case
-    char *node_namespace;     // default: from the stored identity
+    char *node_name;      // default: from the stored identity, else the host name in lower case
+    char *node_namespace; // default: from the stored identity
     // [server]
     char *server_url, *server_kubeconfig, *server_context, *server_ca_file, *server_token_file, *server_cert_file, *server_key_file;
     char *server_name, *server_proxy, *server_no_proxy;
-    bool server_metaserver;   // KubeEdge's MetaServer: list mode, absence confirmed
+    bool server_metaserver; // KubeEdge's MetaServer: list mode, absence confirmed
     // [sync]
     enum sync_mode sync_mode;
-    int64_t sync_interval_ms;      // poll and list; default 10 s
-    int64_t sync_watch_timeout_ms; // long watch; default 300 s (jittered to 2x)
-    int64_t sync_page;             // default 50
+    int64_t sync_interval_ms;                         // poll and list; default 10 s
+    int64_t sync_watch_timeout_ms;                    // long watch; default 300 s (jittered to 2x)
+    int64_t sync_page;                                // default 50
     int64_t sync_backoff_min_ms, sync_backoff_cap_ms; // 0.8 s, 60 s
     // [lease]
     int64_t lease_duration_ms, lease_renew_ms; // 40 s, 10 s
@@ -44,17 +44,17 @@ struct config {
     char *guard_paths[GUARD_PATHS_MAX + 1]; // NULL-terminated; where EdgeConfig may write
     int64_t guard_restore_hold_ms;
     // [port]
-    char *port_name;          // exec | null
-    char *port_root;          // "" or /host
+    char *port_name; // exec | null
+    char *port_root; // "" or /host
     // [clock]
-    int clock_trust;          // 0 auto, 1 always
+    int clock_trust; // 0 auto, 1 always
     // [log]
     enum log_level log_level;
     enum log_format log_format;
     // [paths]
     char *state_dir, *run_dir, *log_dir;
-    char *control_group;      // group that may read the control socket
-    char *config_file;        // where it came from
+    char *control_group; // group that may read the control socket
+    char *config_file;   // where it came from
 };
 
 // One problem per line in `problems` ("limpet.ini:12: [sync] intervall: unknown key; did you mean `interval'?").

@@ -14,34 +14,44 @@ static const char *const formats[] = { "auto", "text", "json", NULL };
 #define DAY (INT64_C(86400) * SEC)
 
 const struct config_key config_keys[] = {
-    { "node", "name", KEY_STRING, AT(node_name), NULL, 0, 0, NULL, "name of this node; from the identity that `limpet join` stored, else the host name" },
-    { "node", "namespace", KEY_STRING, AT(node_namespace), NULL, 0, 0, NULL, "namespace whose objects are this node's desired state; from the identity" },
+    { "node", "name", KEY_STRING, AT(node_name), NULL, 0, 0, NULL,
+      "name of this node; from the identity that `limpet join` stored, else the host name" },
+    { "node", "namespace", KEY_STRING, AT(node_namespace), NULL, 0, 0, NULL,
+      "namespace whose objects are this node's desired state; from the identity" },
 
-    { "server", "url", KEY_STRING, AT(server_url), NULL, 0, 0, NULL, "https://host:port of the API server; http:// only on the loopback interface" },
+    { "server", "url", KEY_STRING, AT(server_url), NULL, 0, 0, NULL,
+      "https://host:port of the API server; http:// only on the loopback interface" },
     { "server", "kubeconfig", KEY_PATH, AT(server_kubeconfig), NULL, 0, 0, NULL, "kubeconfig to take server and credential from" },
     { "server", "context", KEY_STRING, AT(server_context), NULL, 0, 0, NULL, "context of the kubeconfig; its current-context" },
     { "server", "ca", KEY_PATH, AT(server_ca_file), NULL, 0, 0, NULL, "PEM file of the CA that signed the server's certificate" },
-    { "server", "tokenFile", KEY_PATH, AT(server_token_file), NULL, 0, 0, NULL, "file with a bearer token; read again each minute and on 401" },
+    { "server", "tokenFile", KEY_PATH, AT(server_token_file), NULL, 0, 0, NULL,
+      "file with a bearer token; read again each minute and on 401" },
     { "server", "clientCertificate", KEY_PATH, AT(server_cert_file), NULL, 0, 0, NULL, "PEM file of a client certificate" },
     { "server", "clientKey", KEY_PATH, AT(server_key_file), NULL, 0, 0, NULL, "PEM file of its key" },
-    { "server", "tlsServerName", KEY_STRING, AT(server_name), NULL, 0, 0, NULL, "name that the server's certificate must carry; the host of the URL" },
+    { "server", "tlsServerName", KEY_STRING, AT(server_name), NULL, 0, 0, NULL,
+      "name that the server's certificate must carry; the host of the URL" },
     { "server", "proxy", KEY_STRING, AT(server_proxy), NULL, 0, 0, NULL, "http://[user:password@]host:port" },
     { "server", "noProxy", KEY_STRING, AT(server_no_proxy), NULL, 0, 0, NULL, "hosts reached without the proxy, separated by commas" },
-    { "server", "metaServer", KEY_BOOL, AT(server_metaserver), "false", 0, 0, NULL, "the server is KubeEdge's MetaServer: lists only, absence confirmed one by one" },
+    { "server", "metaServer", KEY_BOOL, AT(server_metaserver), "false", 0, 0, NULL,
+      "the server is KubeEdge's MetaServer: lists only, absence confirmed one by one" },
 
     { "sync", "mode", KEY_ENUM, AT(sync_mode), "auto", 0, 0, modes, "auto: watch, and poll when watches keep breaking" },
     { "sync", "interval", KEY_DURATION, AT(sync_interval_ms), "10s", 500, DAY, NULL, "between polls or lists" },
-    { "sync", "watchTimeout", KEY_DURATION, AT(sync_watch_timeout_ms), "5m", SEC, DAY, NULL, "shortest life of a watch; each lives up to twice that, at random" },
+    { "sync", "watchTimeout", KEY_DURATION, AT(sync_watch_timeout_ms), "5m", SEC, DAY, NULL,
+      "shortest life of a watch; each lives up to twice that, at random" },
     { "sync", "pageSize", KEY_INT, AT(sync_page), "50", 1, 1000, NULL, "objects a page where the first list cannot be streamed" },
     { "sync", "backoff", KEY_DURATION, AT(sync_backoff_min_ms), "800ms", 10, 60 * SEC, NULL, "first delay after the link broke; doubles" },
-    { "sync", "backoffCap", KEY_DURATION, AT(sync_backoff_cap_ms), "60s", SEC, DAY, NULL, "longest delay; the cap is one twentieth of the outage, at least 5 s" },
+    { "sync", "backoffCap", KEY_DURATION, AT(sync_backoff_cap_ms), "60s", SEC, DAY, NULL,
+      "longest delay; the cap is one twentieth of the outage, at least 5 s" },
 
-    { "lease", "enabled", KEY_BOOL, AT(lease_enabled), "true", 0, 0, NULL, "renew the node's Lease: READY in `limpetctl node list`, and one agent a node" },
+    { "lease", "enabled", KEY_BOOL, AT(lease_enabled), "true", 0, 0, NULL,
+      "renew the node's Lease: READY in `limpetctl node list`, and one agent a node" },
     { "lease", "duration", KEY_DURATION, AT(lease_duration_ms), "40s", 2 * SEC, DAY, NULL, "how long a renewal counts" },
     { "lease", "renew", KEY_DURATION, AT(lease_renew_ms), "10s", SEC, DAY, NULL, "between renewals" },
 
     { "engine", "resync", KEY_DURATION, AT(engine_resync_ms), "5m", SEC, DAY, NULL, "how often a stable object is looked at again" },
-    { "engine", "passDeadline", KEY_DURATION, AT(engine_pass_deadline_ms), "5s", 100, 3600 * SEC, NULL, "what a pass may take before it is cancelled" },
+    { "engine", "passDeadline", KEY_DURATION, AT(engine_pass_deadline_ms), "5s", 100, 3600 * SEC, NULL,
+      "what a pass may take before it is cancelled" },
     { "engine", "maxObjects", KEY_INT, AT(engine_max_objects), "20000", 1, 1000000, NULL, "objects beyond this are refused" },
 
     { "outbox", "maxEvents", KEY_INT, AT(outbox_max_events), "5000", 10, 1000000, NULL, "events kept while offline; the oldest go first" },
@@ -49,13 +59,16 @@ const struct config_key config_keys[] = {
 
     { "store", "maxSize", KEY_SIZE, AT(store_max_bytes), "64Mi", 1 << 20, INT64_C(1) << 40, NULL, "largest size of the store" },
 
-    { "guard", "paths", KEY_PATHS, AT(guard_paths), "/etc /opt /srv /usr/local /var/lib /home", 0, 0, NULL, "directories in which EdgeConfig may write, separated by blanks" },
-    { "guard", "restoreHold", KEY_DURATION, AT(guard_restore_hold_ms), "1h", 0, 30 * DAY, NULL, "how long deletes wait when the server's database seems restored" },
+    { "guard", "paths", KEY_PATHS, AT(guard_paths), "/etc /opt /srv /usr/local /var/lib /home", 0, 0, NULL,
+      "directories in which EdgeConfig may write, separated by blanks" },
+    { "guard", "restoreHold", KEY_DURATION, AT(guard_restore_hold_ms), "1h", 0, 30 * DAY, NULL,
+      "how long deletes wait when the server's database seems restored" },
 
     { "port", "name", KEY_STRING, AT(port_name), "exec", 0, 0, NULL, "platform: exec or null" },
     { "port", "root", KEY_STRING, AT(port_root), "", 0, 0, NULL, "where the machine's root is mounted; empty on the machine itself" },
 
-    { "clock", "trust", KEY_ENUM, AT(clock_trust), "auto", 0, 0, trusts, "auto, or always: believe the wall clock even when nothing vouches for it" },
+    { "clock", "trust", KEY_ENUM, AT(clock_trust), "auto", 0, 0, trusts,
+      "auto, or always: believe the wall clock even when nothing vouches for it" },
 
     { "log", "level", KEY_ENUM, AT(log_level), "info", 0, 0, levels, "error, warn, info or debug" },
     { "log", "format", KEY_ENUM, AT(log_format), "auto", 0, 0, formats, "text on a terminal and in the journal, JSON lines otherwise" },

@@ -8,7 +8,8 @@
 struct key_parts {
     char plural[64], ns[64], name[OBJ_NAME_MAX];
 };
-int key_make(char out[KEY_MAX], const char *plural, const char *ns, const char *name, struct err *e) MUST_USE; // ns NULL or "" = cluster-wide
-int key_split(const char *key, struct key_parts *out, struct err *e) MUST_USE;                                  // E_INVAL
+int key_make(char out[KEY_MAX], const char *plural, const char *ns, const char *name,
+             struct err *e) MUST_USE;                                          // ns NULL or "" = cluster-wide
+int key_split(const char *key, struct key_parts *out, struct err *e) MUST_USE; // E_INVAL
 
 #endif

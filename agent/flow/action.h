@@ -7,9 +7,9 @@
 #include "base/util.h"
 
 enum action {
-    ACT_RETRY,    // exponential, rate limited, jittered
-    ACT_WAIT,     // not an error of the object: come back when asked to, or at the next change
-    ACT_GIVE_UP,  // status says so; only a change starts it again
+    ACT_RETRY,   // exponential, rate limited, jittered
+    ACT_WAIT,    // not an error of the object: come back when asked to, or at the next change
+    ACT_GIVE_UP, // status says so; only a change starts it again
 };
 struct action_row {
     int cls;

@@ -265,20 +265,47 @@ static int make_engine(struct agent *a, struct err *e)
     struct engine_conf ec = { .requeue_ms = a->config->engine_resync_ms,
                               .pass_deadline_ms = a->config->engine_pass_deadline_ms,
                               .max_objects = (size_t)MAX(a->config->engine_max_objects, (int64_t)0) };
-    a->env = (struct kind_env){ .loop = a->seams.loop, .clock = a->seams.clock, .disk = a->seams.disk, .port = a->seams.port, .db = a->db,
-                                .cache = a->cache, .outbox = a->outbox, .config = a->config, .facts = &a->facts, .node = a->node, .ns = a->ns };
+    a->env = (struct kind_env){ .loop = a->seams.loop,
+                                .clock = a->seams.clock,
+                                .disk = a->seams.disk,
+                                .port = a->seams.port,
+                                .db = a->db,
+                                .cache = a->cache,
+                                .outbox = a->outbox,
+                                .config = a->config,
+                                .facts = &a->facts,
+                                .node = a->node,
+                                .ns = a->ns };
     return engine_new(&a->engine, &a->env, a->registry, &ec, e);
 }
 
 static int make_network(struct agent *a, const struct agent_conf *c, struct err *e)
 {
     struct loop *l = a->seams.loop;
-    struct sync_conf sc = { .config = a->config, .ns = a->ns, .node = a->node, .ca_fingerprint = c->ca_fingerprint, .changed = on_changed,
-                            .gone = on_gone, .swept = on_swept, .server_status = on_server_status, .link = on_link, .admit = on_admit,
-                            .unauthorized = on_unauthorized, .too_large = on_too_large, .ctx = a };
-    struct lease_conf lc = { .ns = a->ns, .node = a->node, .holder = a->holder, .duration_ms = a->config->lease_duration_ms,
-                             .renew_ms = a->config->lease_renew_ms, .role = on_role, .beat = on_beat, .ctx = a };
-    struct egress_conf gc = { .rate_per_s = a->config->outbox_rate, .node = a->node, .ns = a->ns, .unauthorized = on_unauthorized, .ctx = a };
+    struct sync_conf sc = { .config = a->config,
+                            .ns = a->ns,
+                            .node = a->node,
+                            .ca_fingerprint = c->ca_fingerprint,
+                            .changed = on_changed,
+                            .gone = on_gone,
+                            .swept = on_swept,
+                            .server_status = on_server_status,
+                            .link = on_link,
+                            .admit = on_admit,
+                            .unauthorized = on_unauthorized,
+                            .too_large = on_too_large,
+                            .ctx = a };
+    struct lease_conf lc = { .ns = a->ns,
+                             .node = a->node,
+                             .holder = a->holder,
+                             .duration_ms = a->config->lease_duration_ms,
+                             .renew_ms = a->config->lease_renew_ms,
+                             .role = on_role,
+                             .beat = on_beat,
+                             .ctx = a };
+    struct egress_conf gc = {
+        .rate_per_s = a->config->outbox_rate, .node = a->node, .ns = a->ns, .unauthorized = on_unauthorized, .ctx = a
+    };
     a->kube = (struct kube){ .transport = a->seams.transport, .clock = a->seams.clock };
     int rc = load_holder(a, e);
     if (rc == 0)

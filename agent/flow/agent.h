@@ -57,7 +57,7 @@ struct agent_conf {
 };
 int agent_new(struct agent **out, const struct agent_seams *seams, const struct agent_conf *c, struct err *e) MUST_USE;
 int agent_start(struct agent *a, struct err *e) MUST_USE; // boot from the cache, then follow the server
-void agent_stop(struct agent *a);    // orderly: cancels, commits, closes the store; workloads stay
-void agent_refresh_facts(struct agent *a); // hands the EdgeNode conditions what is known (agent_facts.c)
-void agent_abandon(struct agent *a); // as kill -9 would (simulator): nothing is flushed
+void agent_stop(struct agent *a);                         // orderly: cancels, commits, closes the store; workloads stay
+void agent_refresh_facts(struct agent *a);                // hands the EdgeNode conditions what is known (agent_facts.c)
+void agent_abandon(struct agent *a);                      // as kill -9 would (simulator): nothing is flushed
 #endif

@@ -10,7 +10,8 @@ static void identity_fact(struct agent *a)
     struct sync_stats s;
     sync_stats(a->sync, &s);
     if (s.link == LINK_IDENTITY_LOST)
-        node_facts_set(&a->env, "IdentityLost", COND_TRUE, "NotOurs", "%s; everything is kept: join again, or limpet leave", sync_why(a->sync));
+        node_facts_set(&a->env, "IdentityLost", COND_TRUE, "NotOurs", "%s; everything is kept: join again, or limpet leave",
+                       sync_why(a->sync));
     else
         node_facts_set(&a->env, "IdentityLost", COND_FALSE, "Known", "the server knows this node");
 }
@@ -18,7 +19,8 @@ static void identity_fact(struct agent *a)
 static void duplicate_fact(struct agent *a)
 {
     if (a->other_holder[0] != '\0')
-        node_facts_set(&a->env, "DuplicateNode", COND_TRUE, "LeaseHeld", "agent %s holds the lease of this node; this one stands by", a->other_holder);
+        node_facts_set(&a->env, "DuplicateNode", COND_TRUE, "LeaseHeld", "agent %s holds the lease of this node; this one stands by",
+                       a->other_holder);
     else
         node_facts_set(&a->env, "DuplicateNode", COND_FALSE, "Alone", "no other agent has this node's name");
 }

@@ -10,7 +10,15 @@
 #include "data/json.h"
 #include "data/key.h"
 
-enum { SENDERS_MAX = 16, BATCH = 32, BACKOFFS_MAX = 4096, TIMEOUT_MS = 15000, BACKOFF_MIN_MS = 200, BACKOFF_MAX_MS = 60000, MERGE_KINDS_MAX = 64 };
+enum {
+    SENDERS_MAX = 16,
+    BATCH = 32,
+    BACKOFFS_MAX = 4096,
+    TIMEOUT_MS = 15000,
+    BACKOFF_MIN_MS = 200,
+    BACKOFF_MAX_MS = 60000,
+    MERGE_KINDS_MAX = 64
+};
 #define CONTROLLER "edge.limpet.dev/limpet"
 
 static const struct kube_type events = { "events.k8s.io", "v1", "events" };
@@ -114,7 +122,8 @@ static void refill(struct egress *g)
 
 // Bodies.
 
-static int status_body(struct egress *g, const struct kind *k, const struct status_slot *s, const char *rv, bool merge, struct buf *out, struct err *e)
+static int status_body(struct egress *g, const struct kind *k, const struct status_slot *s, const char *rv, bool merge, struct buf *out,
+                       struct err *e)
 {
     struct key_parts p;
     int rc = key_split(s->key, &p, e);
@@ -122,7 +131,9 @@ static int status_body(struct egress *g, const struct kind *k, const struct stat
     if (rc == 0 && merge)
         rc = buf_addf(out, e, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":", rv);
     else if (rc == 0)
-        rc = buf_addf(out, e, "{\"apiVersion\":\"%s/%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\",\"resourceVersion\":\"%s\"},\"status\":",
+        rc = buf_addf(out, e,
+                      "{\"apiVersion\":\"%s/"
+                      "%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\",\"resourceVersion\":\"%s\"},\"status\":",
                       k->type.group, k->type.version, k->name, p.name, p.ns, rv);
     if (rc == 0)
         rc = buf_add(out, buf_str(&s->json), s->json.len, e);
@@ -305,7 +316,7 @@ struct round {
     struct egress *g;
     int64_t last_seq; // where the next batch goes on
     int seen;
-    int64_t wake_ms;  // earliest moment at which a delayed item may go
+    int64_t wake_ms; // earliest moment at which a delayed item may go
 };
 
 // May `id` go now?
@@ -487,8 +498,8 @@ void egress_stats(struct egress *g, struct egress_stats *out)
     *out = g->stats;
 }
 
-int egress_new(struct egress **out, struct loop *l, struct kube *k, struct outbox *o, struct cache *c, struct registry *r, const struct egress_conf *conf,
-               struct err *e)
+int egress_new(struct egress **out, struct loop *l, struct kube *k, struct outbox *o, struct cache *c, struct registry *r,
+               const struct egress_conf *conf, struct err *e)
 {
     struct egress *g = calloc(1, sizeof(*g));
     if (g == NULL)

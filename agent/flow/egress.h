@@ -15,10 +15,10 @@
 
 struct egress;
 struct egress_conf {
-    int64_t rate_per_s;  // 0 = 50
-    int in_flight;       // 0 = 8
+    int64_t rate_per_s; // 0 = 50
+    int in_flight;      // 0 = 8
     const char *node, *ns;
-    void (*unauthorized)(void *ctx); // 401: read credentials again
+    void (*unauthorized)(void *ctx);   // 401: read credentials again
     void (*identity_doubt)(void *ctx); // 403/404 on our own namespace's objects
     void *ctx;
 };
@@ -31,6 +31,6 @@ int egress_new(struct egress **out, struct loop *l, struct kube *k, struct outbo
 void egress_free(struct egress *g);
 void egress_online(struct egress *g, bool online);
 void egress_wake(struct egress *g); // something was put into the outbox and committed
-bool egress_run(struct egress *g); // hook after the commit: starts what may be sent; true = more at once
+bool egress_run(struct egress *g);  // hook after the commit: starts what may be sent; true = more at once
 void egress_stats(struct egress *g, struct egress_stats *out);
 #endif

@@ -26,7 +26,7 @@ struct engine {
     struct engine_conf conf;
     struct workq *q;
     struct table states;
-    struct list resumed;        // object_state.turn: what their pass waited for has ended
+    struct list resumed;         // object_state.turn: what their pass waited for has ended
     struct list awaiting_commit; // object_state.turn: next pass after this turn's commit
     struct timer due;
     struct kind_run kinds[KINDS_MAX];
@@ -74,7 +74,7 @@ void *object_state_data(struct object_state *os)
 
 struct object_state *object_state_from_data(void *state)
 {
-    return container_of((unsigned char (*)[])state, struct object_state, data);
+    return container_of((unsigned char(*)[])state, struct object_state, data);
 }
 
 static void on_deadline(struct timer *t);
@@ -208,7 +208,8 @@ static void work_init(struct work *w, struct engine *g, struct object_state *os)
 {
     *w = (struct work){ .g = g, .os = os, .row = CACHED_INIT, .slot = STATUS_SLOT_INIT };
     arena_init(&w->arena, PASS_ARENA_MAX);
-    w->pass = (struct pass){ .env = g->env, .kind = os->kind, .key = os->key, .state = os->data, .arena = &w->arena, .os = os, .why = os->why };
+    w->pass =
+        (struct pass){ .env = g->env, .kind = os->kind, .key = os->key, .state = os->data, .arena = &w->arena, .os = os, .why = os->why };
     log_set_trace(os->pass_id);
     json_cap(g->conf.pass_memory);
 }
@@ -545,8 +546,7 @@ static bool may_run(void *ctx, const char *key)
 
 static void release_committed(struct engine *g)
 {
-    list_each_safe(n, tmp, &g->awaiting_commit)
-    {
+    list_each_safe(n, tmp, &g->awaiting_commit) {
         struct object_state *os = container_of(n, struct object_state, turn);
         list_del(&os->turn);
         os->awaits_commit = false;
@@ -557,8 +557,7 @@ static void release_committed(struct engine *g)
 // The intents are not durable: their passes come with the store's next retry, which looks at everything.
 void engine_store_failed(struct engine *g)
 {
-    list_each_safe(n, tmp, &g->awaiting_commit)
-    {
+    list_each_safe(n, tmp, &g->awaiting_commit) {
         list_del(n);
         container_of(n, struct object_state, turn)->awaits_commit = false;
     }
@@ -830,8 +829,16 @@ static void send_event(struct engine *g, const struct object_state *os, bool war
     if (key_split(os->key, &p, &e) < 0)
         return;
     snprintf(api, sizeof(api), "%s/%s", t->group, t->version);
-    struct event_in ev = { .key = os->key, .uid = os->uid, .kind = os->kind->name, .api_version = api, .ns = p.ns, .name = p.name,
-                           .warning = warning, .reason = reason, .action = action, .note = note };
+    struct event_in ev = { .key = os->key,
+                           .uid = os->uid,
+                           .kind = os->kind->name,
+                           .api_version = api,
+                           .ns = p.ns,
+                           .name = p.name,
+                           .warning = warning,
+                           .reason = reason,
+                           .action = action,
+                           .note = note };
     if (warning)
         log_warn("event", "%s key=%s note=\"%s\"", reason, os->key, note);
     else

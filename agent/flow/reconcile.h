@@ -16,11 +16,11 @@
 
 struct engine;
 struct engine_conf {
-    int64_t requeue_ms;     // when stable; 0 = 5 min
+    int64_t requeue_ms;       // when stable; 0 = 5 min
     int64_t pass_deadline_ms; // 0 = 5 s
-    size_t max_objects;     // 0 = 20000; over it: counted and refused
-    size_t pass_memory;     // JSON cap of a pass; 0 = 8 MiB
-    int passes_per_turn;    // 0 = 32: the loop breathes in between
+    size_t max_objects;       // 0 = 20000; over it: counted and refused
+    size_t pass_memory;       // JSON cap of a pass; 0 = 8 MiB
+    int passes_per_turn;      // 0 = 32: the loop breathes in between
 };
 struct engine_stats {
     uint64_t passes, errors, resumed, deadline_hits, skipped_corrupt, status_writes;
@@ -30,8 +30,9 @@ struct engine_stats {
 
 int engine_new(struct engine **out, struct kind_env *env, struct registry *r, const struct engine_conf *c, struct err *e) MUST_USE;
 void engine_free(struct engine *g); // leaves the machine alone
-int engine_boot(struct engine *g, struct err *e) MUST_USE; // kind boot hooks, then every cached key and every leftover intent is queued: the first pass needs no network
-bool engine_run(struct engine *g); // the hook: runs due passes; true = more at once
+int engine_boot(struct engine *g, struct err *e)
+    MUST_USE; // kind boot hooks, then every cached key and every leftover intent is queued: the first pass needs no network
+bool engine_run(struct engine *g);          // the hook: runs due passes; true = more at once
 void engine_store_failed(struct engine *g); // the commit of this turn failed; the caller touches every state when it tries again
 void engine_object_changed(struct engine *g, const char *key); // sync: the cache row changed
 // sync: the object is proven gone. The caller removes the cache row and writes the tombstone (engine_tombstone) in one transaction.

@@ -14,17 +14,18 @@ struct status;
 enum cond { COND_FALSE = 0, COND_TRUE = 1, COND_UNKNOWN = 2 };
 
 // prev may be NULL. conditions: the NULL-terminated types the kind owns; others in prev are dropped.
-int status_new(struct status **out, struct clock *c, const struct json *prev, const char *const *conditions, int64_t generation, struct err *e) MUST_USE;
+int status_new(struct status **out, struct clock *c, const struct json *prev, const char *const *conditions, int64_t generation,
+               struct err *e) MUST_USE;
 void status_free(struct status *s);
 // reason: CamelCase word. message: for people, bounded to 1024 bytes with "...".
 void status_cond(struct status *s, const char *type, enum cond value, const char *reason, const char *fmt, ...) PRINTF_LIKE(5, 6);
 void status_cond_drop(struct status *s, const char *type);
-bool status_cond_is_set(const struct status *s, const char *type);                   // in this pass
+bool status_cond_is_set(const struct status *s, const char *type);                    // in this pass
 enum cond status_cond_value(const struct status *s, const char *type, bool *present); // now, previous counts
-const char *status_cond_reason(const struct status *s, const char *type);            // "" when absent
-void status_keep_prev(struct status *s); // the previous body stays: for a pass that could not look at the machine
-struct json *status_body(struct status *s);                                          // for json_set_*: other members
-const struct json *status_prev(const struct status *s);                              // NULL = none
+const char *status_cond_reason(const struct status *s, const char *type);             // "" when absent
+void status_keep_prev(struct status *s);                // the previous body stays: for a pass that could not look at the machine
+struct json *status_body(struct status *s);             // for json_set_*: other members
+const struct json *status_prev(const struct status *s); // NULL = none
 // The whole status value with observedGeneration and conditions in a stable order, and its hash by meaning.
 int status_finish(struct status *s, struct buf *out, uint64_t *hash, struct err *e) MUST_USE;
 // Does the server's status hold all of ours (by meaning; conditions by type; other members and conditions are not ours)?

@@ -52,7 +52,8 @@ static int64_t backoff(struct sync *s, int64_t at_least_ms)
 {
     const struct config *c = s->conf.config;
     int64_t outage_ms = loop_now(s->loop) - s->down_since_ms;
-    s->backoff_ms = at_least_ms + backoff_next_ms(outage_ms, s->tries++, c->sync_backoff_min_ms, c->sync_backoff_cap_ms, clock_rand64(s->kube->clock));
+    s->backoff_ms =
+        at_least_ms + backoff_next_ms(outage_ms, s->tries++, c->sync_backoff_min_ms, c->sync_backoff_cap_ms, clock_rand64(s->kube->clock));
     return s->backoff_ms;
 }
 
@@ -64,7 +65,8 @@ static void retry_in(struct sync *s, int64_t ms)
 
 static void stop_sources(struct sync *s)
 {
-    list_each(n, &s->sources) source_stop(container_of(n, struct source, link));
+    list_each(n, &s->sources)
+        source_stop(container_of(n, struct source, link));
 }
 
 void sync_link_down(struct sync *s, const struct err *e)
@@ -108,8 +110,7 @@ void sync_identity_lost(struct sync *s, const char *fmt, ...)
     kube_call_cancel(&s->verify);
     s->verifying = false;
     stop_sources(s);
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         guard_drop(src);
         src->rv[0] = '\0'; // what was said meanwhile is not believed: list when the identity is back
@@ -129,8 +130,7 @@ static bool settled(const struct source *src)
 // Everything of ours at once: that is about this node, not about a kind. The next check asks for the namespace.
 static bool all_forbidden(const struct sync *s)
 {
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         const struct source *src = container_of(n, struct source, link);
         if (src->state != SRC_BACKOFF || src->last.cls != E_FORBIDDEN)
             return false;
@@ -143,7 +143,9 @@ void sync_settled(struct sync *s)
     struct err e = ERR_INIT;
     if (s->phase != PHASE_UP)
         return;
-    list_each(n, &s->sources) if (!settled(container_of(n, struct source, link))) return;
+    list_each(n, &s->sources)
+        if (!settled(container_of(n, struct source, link)))
+            return;
     if (all_forbidden(s)) {
         err_set(&e, E_FORBIDDEN, "every kind in namespace %s is forbidden", s->ns);
         sync_link_down(s, &e);
@@ -165,7 +167,8 @@ static void go_up(struct sync *s)
     s->phase = PHASE_UP;
     s->lost = false;
     s->lost_checks = 0;
-    list_each(n, &s->sources) source_start(container_of(n, struct source, link));
+    list_each(n, &s->sources)
+        source_start(container_of(n, struct source, link));
 }
 
 // E_NOTFOUND: first contact, it is remembered now.
@@ -245,8 +248,7 @@ static bool is_newer(const char *rv, const char *than)
 static const char *newest_rv(struct sync *s)
 {
     const char *best = s->rows_rv;
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         const struct source *src = container_of(n, struct source, link);
         if (is_newer(src->rv, best))
             best = src->rv;
@@ -411,8 +413,7 @@ void sync_resync(struct sync *s, bool accept)
                 log_error("sync", "identity-not-accepted error=\"%s\"", e.msg);
         }
     }
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         if (s->phase == PHASE_UP)
             source_relist(src);
@@ -447,7 +448,8 @@ void sync_standby(struct sync *s, bool on)
 void sync_store_failed(struct sync *s)
 {
     struct err e = ERR_INIT;
-    list_each(n, &s->sources) container_of(n, struct source, link)->rv[0] = '\0';
+    list_each(n, &s->sources)
+        container_of(n, struct source, link)->rv[0] = '\0';
     err_set(&e, E_NOSPC, "what the server said could not be stored; it is asked again");
     if (s->phase == PHASE_UP)
         sync_link_down(s, &e);
@@ -468,17 +470,16 @@ void sync_stats(struct sync *s, struct sync_stats *out)
 {
     *out = s->stats;
     out->backoff_ms = s->backoff_ms;
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         out->sources++;
         out->current += container_of(n, struct source, link)->current ? 1 : 0;
     }
 }
 
-int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, const char *state, const char *rv, const char *err), void *ctx)
+int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, const char *state, const char *rv, const char *err),
+                     void *ctx)
 {
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         const struct source *src = container_of(n, struct source, link);
         int rc = fn(ctx, src->name, src->current ? "Current" : source_state_words[src->state], src->rv, src->last.msg);
         if (rc != 0)
@@ -497,8 +498,8 @@ const char *sync_why(const struct sync *s)
     return s->why;
 }
 
-int sync_new(struct sync **out, struct loop *l, struct kube *k, struct db *db, struct cache *c, struct registry *r, const struct sync_conf *conf,
-             struct err *e)
+int sync_new(struct sync **out, struct loop *l, struct kube *k, struct db *db, struct cache *c, struct registry *r,
+             const struct sync_conf *conf, struct err *e)
 {
     struct sync *s = calloc(1, sizeof(*s));
     if (s == NULL)
@@ -526,6 +527,7 @@ void sync_free(struct sync *s)
     timer_cancel(s->loop, &s->retry);
     kube_call_fini(&s->check);
     guard_fini(s);
-    list_each_safe(n, tmp, &s->sources) source_free(container_of(n, struct source, link));
+    list_each_safe(n, tmp, &s->sources)
+        source_free(container_of(n, struct source, link));
     free(s);
 }

@@ -20,12 +20,12 @@ struct sync_conf {
     const char *ns, *node;
     const char *ca_fingerprint; // part of the cluster identity
     // Hooks upward.
-    void (*changed)(void *ctx, const char *key);                       // cache row new or changed
-    void (*gone)(void *ctx, const char *key, const char *uid);         // proven gone; the cache row is removed in this transaction
-    void (*swept)(void *ctx, const struct kind *k);                    // a complete list of the kind was applied, deletes included
+    void (*changed)(void *ctx, const char *key);               // cache row new or changed
+    void (*gone)(void *ctx, const char *key, const char *uid); // proven gone; the cache row is removed in this transaction
+    void (*swept)(void *ctx, const struct kind *k);            // a complete list of the kind was applied, deletes included
     void (*server_status)(void *ctx, const char *key, const char *uid, const char *status, size_t len);
-    void (*link)(void *ctx, enum link_state s, const char *why);       // online = every source is current
-    void (*unauthorized)(void *ctx);                                   // 401
+    void (*link)(void *ctx, enum link_state s, const char *why); // online = every source is current
+    void (*unauthorized)(void *ctx);                             // 401
     // The server is the one we know: may specs be taken? false: sync_admit() or sync_refused() will follow (the lease is being read).
     bool (*admit)(void *ctx);
     void (*too_large)(void *ctx, const struct kind *k, const char *name, const char *why); // an object over the bounds
@@ -33,11 +33,11 @@ struct sync_conf {
 };
 struct sync_stats {
     enum link_state link;
-    int64_t since_ms;            // monotonic, when the link state began
+    int64_t since_ms; // monotonic, when the link state began
     uint64_t relists, watches, events, gone_410, bad_lines, holds, bytes_in;
-    int64_t last_contact_ms;     // monotonic, 0 = never
-    size_t sources, current;     // sources, and those that are up to date
-    int64_t backoff_ms;          // current delay, 0 = none
+    int64_t last_contact_ms; // monotonic, 0 = never
+    size_t sources, current; // sources, and those that are up to date
+    int64_t backoff_ms;      // current delay, 0 = none
 };
 
 int sync_new(struct sync **out, struct loop *l, struct kube *k, struct db *db, struct cache *c, struct registry *r,
@@ -49,12 +49,13 @@ int sync_start(struct sync *s, struct err *e) MUST_USE;
 void sync_kick(struct sync *s, bool now);
 // The commit of a turn failed: what was heard in it is not in the cache. Everything is asked again.
 void sync_store_failed(struct sync *s);
-void sync_resync(struct sync *s, bool accept);  // complete relist of every source; accept: held deletes are allowed now
-void sync_admit(struct sync *s);                    // answers admit()
+void sync_resync(struct sync *s, bool accept);          // complete relist of every source; accept: held deletes are allowed now
+void sync_admit(struct sync *s);                        // answers admit()
 void sync_refused(struct sync *s, const struct err *e); // admit() could not be answered: the link is down after all
-void sync_standby(struct sync *s, bool on);     // another agent holds the lease: take no new spec
+void sync_standby(struct sync *s, bool on);             // another agent holds the lease: take no new spec
 void sync_stats(struct sync *s, struct sync_stats *out);
-int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, const char *state, const char *rv, const char *err), void *ctx);
+int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, const char *state, const char *rv, const char *err),
+                     void *ctx);
 // What "deleted" is held back and why, for status: "" = nothing.
 const char *sync_held(const struct sync *s);
 const char *sync_why(const struct sync *s); // why the link is as it is

@@ -122,8 +122,7 @@ static void verify_next(struct sync *s);
 
 static struct source *first_unsettled(struct sync *s)
 {
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         if (!is_settled(src))
             return src;
@@ -157,8 +156,7 @@ static void decide_by_namespace(struct sync *s, const struct err *e)
         sync_identity_lost(s, "own namespace %s was deleted and made again", s->ns);
         return;
     }
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         if (is_settled(src))
             continue;
@@ -172,8 +170,7 @@ static void decide_by_namespace(struct sync *s, const struct err *e)
 
 static void mark_asked(struct sync *s)
 {
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         table_each_safe(t, &container_of(n, struct source, link)->pending) pending_of(t)->asked = true;
     }
 }
@@ -271,8 +268,7 @@ void guard_restored(struct sync *s, const char *have, const char *got)
     s->hold_until_ms = loop_now(s->loop) + MAX(hold, (int64_t)1);
     snprintf(s->held, sizeof(s->held), "the server's resourceVersion went back from %s to %s (a restored database?)", have, got);
     log_warn("sync", "restored have=%s got=%s hold_ms=%lld", have, got, (long long)hold);
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         if (src->state == SRC_IDLE)
             src->rv[0] = '\0'; // those that run notice by their own bookmarks
@@ -305,8 +301,7 @@ static void on_hold_end(struct timer *t)
 {
     struct sync *s = container_of(t, struct sync, hold_end);
     (void)on_hold(s);
-    list_each(n, &s->sources)
-    {
+    list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         if (!src->held)
             continue;

@@ -75,7 +75,7 @@ struct sync {
     // The guard.
     struct kube_call verify;
     bool verifying;
-    struct source *confirming;   // MetaServer: whose key is being confirmed
+    struct source *confirming; // MetaServer: whose key is being confirmed
     char confirm_key[KEY_MAX];
     struct timer hold_end;
     int64_t hold_until_ms; // deletes wait: a database was restored; 0 = no
@@ -85,11 +85,11 @@ struct sync {
 };
 
 // sync.c
-void sync_link_down(struct sync *s, const struct err *e);   // the server cannot be reached: every source stops, the link backs off
+void sync_link_down(struct sync *s, const struct err *e); // the server cannot be reached: every source stops, the link backs off
 void sync_identity_lost(struct sync *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void sync_settled(struct sync *s);                          // a source became current or failed alone: is the link online?
+void sync_settled(struct sync *s); // a source became current or failed alone: is the link online?
 enum sync_mode sync_mode_now(const struct sync *s);
-void sync_contact(struct sync *s);                          // the server answered
+void sync_contact(struct sync *s); // the server answered
 bool sync_is_link_error(int cls);
 void sync_watch_ended(struct sync *s, int64_t lived_ms);
 
@@ -106,9 +106,9 @@ extern const char *const source_state_words[];
 void guard_init(struct sync *s);
 void guard_fini(struct sync *s);
 int guard_deleted(struct source *src, const char *key, struct err *e) MUST_USE; // a DELETED event
-void guard_exists(struct source *src, const char *key);                // it is there after all
-int guard_sweep(struct source *src, struct err *e) MUST_USE;            // the list is complete: what was not in it?
-void guard_drop(struct source *src);                                   // forget pending deletes; the caller relists
-void guard_restored(struct sync *s, const char *have, const char *got); // the resourceVersion went backwards
+void guard_exists(struct source *src, const char *key);                         // it is there after all
+int guard_sweep(struct source *src, struct err *e) MUST_USE;                    // the list is complete: what was not in it?
+void guard_drop(struct source *src);                                            // forget pending deletes; the caller relists
+void guard_restored(struct sync *s, const char *have, const char *got);         // the resourceVersion went backwards
 
 #endif

@@ -10,10 +10,10 @@
 
 enum {
     LIST_TIMEOUT_MS = 120000,
-    WATCH_IDLE_MS = 200000,     // bookmarks come about once a minute: three missed ones mean a dead stream
+    WATCH_IDLE_MS = 200000, // bookmarks come about once a minute: three missed ones mean a dead stream
     WATCH_AGAIN_MS = 1000,
     POLL_SLACK_MS = 15000,
-    BOOKMARK_AGE_MS = 45000,    // an older resourceVersion earns a poll that waits for a bookmark
+    BOOKMARK_AGE_MS = 45000, // an older resourceVersion earns a poll that waits for a bookmark
     OWN_BACKOFF_MIN_MS = 1000,
     OWN_BACKOFF_MAX_MS = 60000,
 };
@@ -208,7 +208,8 @@ static bool ends_initial_events(struct span object)
     struct span a, v;
     char word[8];
     return object_member(object.p, object.n, "metadata", "annotations", &a) &&
-           object_member(a.p, a.n, NULL, "k8s.io/initial-events-end", &v) && span_string(v, word, sizeof(word)) && strcmp(word, "true") == 0;
+           object_member(a.p, a.n, NULL, "k8s.io/initial-events-end", &v) && span_string(v, word, sizeof(word)) &&
+           strcmp(word, "true") == 0;
 }
 
 // The server's database is older than what we know: it was restored.
@@ -360,7 +361,7 @@ static void on_stream_done(struct kube_call *c, struct err *e)
     if (src->how == HOW_WATCH)
         sync_watch_ended(src->sync, loop_now(src->sync->loop) - src->opened_ms);
     if (src->state == SRC_BACKOFF)
-        return; // list_complete() failed and set the timer
+        return;                              // list_complete() failed and set the timer
     if (e == NULL || e->cls == E_CANCELED) { // stopped by ourselves, and not for an error of ours: that would stand in e
         sync_contact(src->sync);
         src->expired_once = src->expired_once && src->marking;
@@ -573,7 +574,8 @@ int source_add(struct sync *s, const struct kind *k, struct err *e)
         return err_set(e, E_NOMEM, "source of %s", k->name);
     src->sync = s;
     src->kind = k;
-    int n = snprintf(src->name, sizeof(src->name), "%s/%s/%s@%s", k->type.group, k->type.version, k->type.plural, k->cluster_scoped ? "" : s->ns);
+    int n = snprintf(src->name, sizeof(src->name), "%s/%s/%s@%s", k->type.group, k->type.version, k->type.plural,
+                     k->cluster_scoped ? "" : s->ns);
     int m = snprintf(src->meta, sizeof(src->meta), "rv:%.300s", src->name);
     if (n < 0 || m < 0 || (size_t)n >= sizeof(src->name)) {
         free(src);

@@ -23,15 +23,17 @@ void workq_free(struct workq *q);
 int workq_push(struct workq *q, const char *key, int64_t at_ms, enum workq_prio prio, const char *why, struct err *e) MUST_USE;
 // Next key due at now_ms that `may` allows (NULL = any): marks it as being worked, copies it out. False: none. The order is high before low,
 // then due time, then arrival.
-bool workq_pop(struct workq *q, int64_t now_ms, bool (*may)(void *ctx, const char *key), void *ctx, char *key, size_t key_max, char why[WORKQ_WHY_MAX]);
+bool workq_pop(struct workq *q, int64_t now_ms, bool (*may)(void *ctx, const char *key), void *ctx, char *key, size_t key_max,
+               char why[WORKQ_WHY_MAX]);
 // The work on key ended. If it was pushed meanwhile it is queued again.
 void workq_done(struct workq *q, const char *key);
 // Failed: the delay to the next try (jittered by rnd), counting up. retry_after_ms > 0 is a lower bound.
 int64_t workq_fail(struct workq *q, const char *key, int64_t retry_after_ms, uint64_t rnd);
 void workq_forget(struct workq *q, const char *key); // success: the failure history goes
 void workq_remove(struct workq *q, const char *key); // not queued any more; history too
-int64_t workq_next_ms(const struct workq *q);        // due time of the earliest delayed key, INT64_MAX = none; keys that are due and could not run are not counted
-size_t workq_len(const struct workq *q);             // waiting, not being worked
+int64_t workq_next_ms(
+    const struct workq *q); // due time of the earliest delayed key, INT64_MAX = none; keys that are due and could not run are not counted
+size_t workq_len(const struct workq *q); // waiting, not being worked
 unsigned workq_failures(const struct workq *q, const char *key);
 bool workq_working(const struct workq *q, const char *key);
 

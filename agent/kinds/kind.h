@@ -20,7 +20,7 @@
 #include "port/port.h"
 #include "wire/kube.h"
 
-struct status;  // flow/status.h
+struct status; // flow/status.h
 struct node_facts;
 struct engine;
 struct config;
@@ -37,8 +37,8 @@ struct kind_env {
     struct engine *engine;
     const struct config *config;
     struct node_facts *facts; // kinds/edgenode.h: what other modules know about this node; NULL = nobody asks
-    const char *node; // our name
-    const char *ns;   // our namespace, "" when not enrolled
+    const char *node;         // our name
+    const char *ns;           // our namespace, "" when not enrolled
 };
 
 struct kind;
@@ -49,28 +49,28 @@ struct pass {
     const struct kind *kind;
     const char *key, *ns, *name, *uid;
     int64_t generation;
-    const struct json *object;  // whole object without status; NULL in gone()
-    const struct json *spec;    // its spec; NULL in gone()
-    void *state;                // kind->state_size bytes, zeroed at first, kept until the object is gone and stopped
-    struct arena *arena;        // this pass's memory
-    struct status *status;      // to be filled in (flow/status.h); NULL in gone()
-    const char *why;            // "change", "resync", "drift", "instance", "timer": for logs
+    const struct json *object; // whole object without status; NULL in gone()
+    const struct json *spec;   // its spec; NULL in gone()
+    void *state;               // kind->state_size bytes, zeroed at first, kept until the object is gone and stopped
+    struct arena *arena;       // this pass's memory
+    struct status *status;     // to be filled in (flow/status.h); NULL in gone()
+    const char *why;           // "change", "resync", "drift", "instance", "timer": for logs
     struct object_state *os;
     // Set by the kind:
-    int64_t requeue_ms;         // > 0: again after that; 0: the engine's long requeue (5 min)
-    bool waiting;               // set by pass_wait()
-    bool after_commit;          // set by pass_after_commit()
-    int64_t deadline_ms;        // allowed for this pass while waiting; 0 = 5 s
+    int64_t requeue_ms;  // > 0: again after that; 0: the engine's long requeue (5 min)
+    bool waiting;        // set by pass_wait()
+    bool after_commit;   // set by pass_after_commit()
+    int64_t deadline_ms; // allowed for this pass while waiting; 0 = 5 s
 };
 
 struct kind {
-    struct kube_type type;         // {"edge.limpet.dev","v1alpha1","edgeapps"}
-    const char *name;              // "EdgeApp"
+    struct kube_type type;          // {"edge.limpet.dev","v1alpha1","edgeapps"}
+    const char *name;               // "EdgeApp"
     const char *const *short_names; // NULL-terminated, for the command line; may be NULL
-    const char *const *conditions; // NULL-terminated: the condition types this kind owns
+    const char *const *conditions;  // NULL-terminated: the condition types this kind owns
     size_t state_size;
-    int max_concurrent;            // 0 = 1
-    bool write_status;             // we may write /status
+    int max_concurrent; // 0 = 1
+    bool write_status;  // we may write /status
     bool cluster_scoped;
     void *ctx;
 
@@ -99,15 +99,16 @@ int pass_wait(struct pass *p, int64_t deadline_ms);
 int pass_after_commit(struct pass *p);
 
 // Engine services for kinds (flow/reconcile.c).
-void engine_resume(struct engine *g, struct object_state *os);                    // what the pass waited for has ended
-void engine_touch(struct engine *g, const char *key, const char *why);            // look at key soon (high priority)
+void engine_resume(struct engine *g, struct object_state *os);         // what the pass waited for has ended
+void engine_touch(struct engine *g, const char *key, const char *why); // look at key soon (high priority)
 void engine_touch_state(struct engine *g, struct object_state *os, const char *why);
-struct object_state *engine_state_of(struct engine *g, const char *key);          // NULL = none
+struct object_state *engine_state_of(struct engine *g, const char *key); // NULL = none
 const char *object_state_key(const struct object_state *os);
-void *object_state_data(struct object_state *os);                                 // the kind's bytes
+void *object_state_data(struct object_state *os); // the kind's bytes
 struct object_state *object_state_from_data(void *state);
 // An event about the object of this pass; note is printf-like. Errors are counted, never returned.
 void pass_event(struct pass *p, bool warning, const char *reason, const char *action, const char *fmt, ...) PRINTF_LIKE(5, 6);
-void engine_event(struct engine *g, struct object_state *os, bool warning, const char *reason, const char *action, const char *fmt, ...) PRINTF_LIKE(6, 7);
+void engine_event(struct engine *g, struct object_state *os, bool warning, const char *reason, const char *action, const char *fmt, ...)
+    PRINTF_LIKE(6, 7);
 
 #endif

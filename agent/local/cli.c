@@ -28,18 +28,20 @@ static const struct cli_command commands[] = {
     { "leave", "[--yes] [--keep-workloads]", "stop and remove everything that was made here, and forget the identity",
       "Without a running agent, or with --keep-workloads, only the identity is forgotten.\n", true, cli_leave },
     { "status", "[-o json]", "how the agent is: link, sources, lease, outbox",
-      "Exit code 0: online. 1: offline, standing by or identity lost (everything keeps running). 3: no agent runs here.\n", true, cli_status },
+      "Exit code 0: online. 1: offline, standing by or identity lost (everything keeps running). 3: no agent runs here.\n", true,
+      cli_status },
     { "get", "[KIND [NAME]] [-o json|diff]", "objects of this node with their state; differences between spec and machine",
       "KIND is a plural, singular, kind or short name (edgeapps, eapp, EdgeConfig ...).\n", true, cli_get },
     { "logs", "APP [-f] [--index N] [--tail BYTES]", "output of an EdgeApp", "", true, cli_logs },
     { "outbox", "[--all] [-o json]", "what the server still has to hear, oldest first",
       "--all shows the events that were acknowledged too, as far as they are kept.\n", true, cli_outbox },
     { "resync", "[--accept]", "list everything again",
-      "--accept lets deletes through that are held back because the server's database seems restored, and accepts a changed cluster.\n", true, cli_resync },
+      "--accept lets deletes through that are held back because the server's database seems restored, and accepts a changed cluster.\n",
+      true, cli_resync },
     { "store", "dump", "print the local store as JSON lines",
       "Asks the running agent (the store is locked while it runs), or reads the store itself when none runs.\n", true, cli_store },
-    { "check-config", "[--print]", "check the configuration; all problems at once, exit 78", "--print shows every key with its effective value.\n", false,
-      cmd_check_config },
+    { "check-config", "[--print]", "check the configuration; all problems at once, exit 78",
+      "--print shows every key with its effective value.\n", false, cmd_check_config },
     { "version", "", "print the version", "", false, cmd_version },
     { "help", "[COMMAND]", "this text, or that of a command", "", false, cmd_help },
 };
@@ -54,10 +56,12 @@ static const struct cli_command *find(const char *name)
 
 static void print_help(FILE *f)
 {
-    fprintf(f, "limpet: makes this machine match its custom resources, online or not\n\nusage: limpet [--config FILE] [--set SECTION.KEY=VALUE] COMMAND\n\n");
+    fprintf(f, "limpet: makes this machine match its custom resources, online or not\n\nusage: limpet [--config FILE] [--set "
+               "SECTION.KEY=VALUE] COMMAND\n\n");
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         fprintf(f, "  %-13s %s\n", commands[i].name, commands[i].help);
-    fprintf(f, "\nlimpet help COMMAND tells more. Configuration: %s, conf.d/*.ini beside it, LIMPET_<SECTION>_<KEY>, --set.\n", DEFAULT_CONFIG);
+    fprintf(f, "\nlimpet help COMMAND tells more. Configuration: %s, conf.d/*.ini beside it, LIMPET_<SECTION>_<KEY>, --set.\n",
+            DEFAULT_CONFIG);
 }
 
 int cli_usage(const struct cli *c, const char *fmt, ...)

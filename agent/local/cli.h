@@ -29,7 +29,7 @@ struct cli_command {
     const char *name, *args, *help; // one line
     const char *more;               // for `limpet help NAME`
     bool needs_config;
-    int (*fn)(struct cli *c);       // exit code
+    int (*fn)(struct cli *c); // exit code
 };
 
 // A usage error: prints it with the command's usage, returns EXIT_BAD_USAGE.

@@ -38,7 +38,7 @@ static int parse(struct cli *c, struct join_args *a)
     const struct {
         const char *name;
         const char **field;
-    } options[] = { { "--server", &a->server }, { "--ca-hash", &a->ca_hash },       { "--node", &a->node },       { "--namespace", &a->ns },
+    } options[] = { { "--server", &a->server },         { "--ca-hash", &a->ca_hash }, { "--node", &a->node },  { "--namespace", &a->ns },
                     { "--token-file", &a->token_file }, { "--ca-file", &a->ca_file }, { "--proxy", &a->proxy } };
     for (int i = 1; i < c->argc; i++) {
         bool missing = false, found = false;
@@ -60,8 +60,14 @@ static int exchange(struct cli *c, const struct join_args *a, const char *token,
 {
     struct loop_backend *b;
     struct loop *l = NULL;
-    struct enroll_conf ec = { .server = a->server, .ca_hash = a->ca_hash, .node = a->node, .ns = a->ns, .service_account = "limpet",
-                              .proxy = a->proxy != NULL ? a->proxy : c->config.server_proxy, .token = token, .ca_pem = ca_pem };
+    struct enroll_conf ec = { .server = a->server,
+                              .ca_hash = a->ca_hash,
+                              .node = a->node,
+                              .ns = a->ns,
+                              .service_account = "limpet",
+                              .proxy = a->proxy != NULL ? a->proxy : c->config.server_proxy,
+                              .token = token,
+                              .ca_pem = ca_pem };
     int rc = loop_backend_epoll(&b, e);
     if (rc == 0)
         rc = loop_new(&l, &c->clock, b, e);

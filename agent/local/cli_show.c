@@ -81,7 +81,8 @@ static int show_status(void *ctx, const struct json *j)
     printf("lease      %s\n", text(j, "lease"));
     printf("clock      %s\n", json_bool(json_get(j, "clockTrusted"), false) ? "trusted" : "not trusted");
     printf("objects    %" PRId64 ", %" PRId64 " of them at work\n", number(j, "engine.objects"), number(j, "engine.waiting"));
-    printf("outbox     %" PRId64 " statuses, %" PRId64 " events to send", number(j, "outbox.statusPending"), number(j, "outbox.eventsPending"));
+    printf("outbox     %" PRId64 " statuses, %" PRId64 " events to send", number(j, "outbox.statusPending"),
+           number(j, "outbox.eventsPending"));
     if (text(j, "outbox.oldest")[0] != '\0')
         printf(", oldest of %s", text(j, "outbox.oldest"));
     if (number(j, "outbox.eventsLost") > 0)
@@ -133,8 +134,8 @@ static int show_object(void *ctx, const struct json *j)
     const struct json *ready = condition(status, "Ready"), *accepted = condition(status, "Accepted");
     const struct json *why = strcmp(text(accepted, "status"), "False") == 0 ? accepted : ready;
     printf("%-12s %-28s %-8s %-18s %-9s %s%s%s\n", text(o, "kind"), text(o, "metadata.name"), ready != NULL ? text(ready, "status") : "-",
-           text(status, "state")[0] != '\0' ? text(status, "state") : "-", json_bool(json_get(j, "reported"), false) ? "yes" : "no", text(why, "reason"),
-           text(why, "message")[0] != '\0' ? ": " : "", text(why, "message"));
+           text(status, "state")[0] != '\0' ? text(status, "state") : "-", json_bool(json_get(j, "reported"), false) ? "yes" : "no",
+           text(why, "reason"), text(why, "message")[0] != '\0' ? ": " : "", text(why, "message"));
     return 0;
 }
 
@@ -230,8 +231,8 @@ static int show_item(void *ctx, const struct json *j)
     v->n++;
     if (v->json)
         return print_json(NULL, j);
-    printf("%-28s %-7s %s%s%s%s%s", text(j, "at"), text(j, "type"), text(j, "key"), event ? " " : "", event ? text(j, "reason") : "", event ? ": " : "",
-           event ? text(j, "note") : "");
+    printf("%-28s %-7s %s%s%s%s%s", text(j, "at"), text(j, "type"), text(j, "key"), event ? " " : "", event ? text(j, "reason") : "",
+           event ? ": " : "", event ? text(j, "note") : "");
     if (number(j, "count") > 1)
         printf(" (%" PRId64 " times)", number(j, "count"));
     puts(event && !json_bool(json_get(j, "pending"), true) ? " [sent]" : "");

@@ -34,7 +34,8 @@ void control_end(struct client *c, const struct err *e)
     if (control_line(c, j) < 0) { // the answer is full: what matters is that it says so
         struct err ignored = ERR_INIT;
         buf_reset(&c->out);
-        if (buf_adds(&c->out, "{\"error\":\"the answer is over 4 MiB; stop the agent and ask again\",\"class\":\"TooLarge\"}\n", &ignored) < 0)
+        if (buf_adds(&c->out, "{\"error\":\"the answer is over 4 MiB; stop the agent and ask again\",\"class\":\"TooLarge\"}\n", &ignored) <
+            0)
             c->following = false;
     }
 }
@@ -130,7 +131,8 @@ static int op_status(struct client *c, const struct json *q, struct err *e)
     json_set_str(j, "version", c->control->conf.version);
     json_set_str(j, "server", c->control->conf.server);
     json_set_bool(j, "clockTrusted", clock_trusted(a->seams.clock));
-    json_set_str(j, "lease", a->lease == NULL ? "disabled" : (a->is_holder ? "held" : (a->other_holder[0] != '\0' ? "another agent's" : "unknown")));
+    json_set_str(j, "lease",
+                 a->lease == NULL ? "disabled" : (a->is_holder ? "held" : (a->other_holder[0] != '\0' ? "another agent's" : "unknown")));
     json_set_int(j, "wakeups", (int64_t)loop_wakeups(a->seams.loop));
     json_set(j, "link", link_json(a));
     json_set(j, "outbox", outbox_json(a));
@@ -192,7 +194,8 @@ static int get_kind(void *ctx, const struct kind *k)
 static int op_get(struct client *c, const struct json *q, struct err *e)
 {
     const char *kind = json_str(json_get(q, "kind"));
-    struct get_kinds g = { .get = { .c = c, .name = json_str(json_get(q, "name")), .whole = json_bool(json_get(q, "whole"), false) }, .e = e };
+    struct get_kinds g = { .get = { .c = c, .name = json_str(json_get(q, "name")), .whole = json_bool(json_get(q, "whole"), false) },
+                           .e = e };
     if (kind == NULL)
         return registry_each(agent_of(c)->registry, get_kind, &g);
     const struct kind *k = registry_find(agent_of(c)->registry, kind);
@@ -406,8 +409,8 @@ static const struct op {
     bool changes; // uid 0 only
     int (*fn)(struct client *c, const struct json *q, struct err *e);
 } ops[] = {
-    { "status", false, op_status }, { "get", false, op_get },        { "diff", false, op_diff },     { "logs", false, op_logs },
-    { "outbox", false, op_outbox }, { "resync", true, op_resync },   { "restart", true, op_restart }, { "leave", true, op_leave },
+    { "status", false, op_status }, { "get", false, op_get },         { "diff", false, op_diff },      { "logs", false, op_logs },
+    { "outbox", false, op_outbox }, { "resync", true, op_resync },    { "restart", true, op_restart }, { "leave", true, op_leave },
     { "dump", true, op_dump },      { "leaving", false, op_leaving },
 };
 

@@ -12,7 +12,7 @@ struct client {
     struct control *control; // NULL = free slot
     struct loop_fd fd;
     struct timer timer; // the request must come, the answer must go, within the patience
-    bool may_change; // root, or the user as whom the agent runs
+    bool may_change;    // root, or the user as whom the agent runs
     bool answered;
     struct buf in, out;
     size_t sent;
@@ -35,7 +35,7 @@ struct control {
 void control_answer(struct client *c, const char *request, size_t len);
 // More of a followed log, if there is any. < 0: it is over (an error line was added).
 int control_follow(struct client *c);
-int control_line(struct client *c, struct json *j); // takes j
+int control_line(struct client *c, struct json *j);      // takes j
 void control_end(struct client *c, const struct err *e); // e NULL = {"end":true}
 
 #endif

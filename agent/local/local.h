@@ -22,15 +22,16 @@ struct control;
 struct control_conf {
     struct agent *agent;
     const char *version;
-    const char *server;               // URL, for status
-    void (*restart)(void *ctx);       // the identity changed: begin anew, workloads stay
-    void (*reload)(void *ctx);        // read the credentials again
+    const char *server;         // URL, for status
+    void (*restart)(void *ctx); // the identity changed: begin anew, workloads stay
+    void (*reload)(void *ctx);  // read the credentials again
     void *ctx;
 };
 int control_start(struct control **out, struct loop *l, const struct config *c, const struct control_conf *conf, struct err *e) MUST_USE;
 void control_stop(struct control *c);
 
 // Client side, blocking, for the command line. Calls line() for each answer line. E_OFFLINE: no agent runs here.
-int control_ask(const struct config *c, const char *request, int (*line)(void *ctx, const char *json, size_t len), void *ctx, struct err *e) MUST_USE;
+int control_ask(const struct config *c, const char *request, int (*line)(void *ctx, const char *json, size_t len), void *ctx,
+                struct err *e) MUST_USE;
 
 #endif

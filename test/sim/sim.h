@@ -60,7 +60,7 @@ void sim_run_due(struct sim *s, int64_t at_ms); // goes there and runs what is d
 // One line of the timeline. It must say nothing that differs between two runs of a seed (no addresses).
 void sim_note(struct sim *s, const char *who, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void sim_trace(const struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3); // with -v only, no part of the timeline
-void sim_shows(const struct sim *s, size_t last); // prints the last lines as comments of a TAP stream
+void sim_shows(const struct sim *s, size_t last);                            // prints the last lines as comments of a TAP stream
 // An invariant does not hold.
 void sim_violation(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // The agent is about to change something outside of itself. False: it is dead, it does not.

@@ -57,7 +57,8 @@ static void defaults(void)
 
 static void values(void)
 {
-    is_int(load("[sync]\nmode = poll\ninterval=1m30s\n[guard]\npaths = /a /b,/c\n[lease]\nenabled = no\n[log]\nlevel=debug ; comment\n"), 0, "good values: %s", problems);
+    is_int(load("[sync]\nmode = poll\ninterval=1m30s\n[guard]\npaths = /a /b,/c\n[lease]\nenabled = no\n[log]\nlevel=debug ; comment\n"), 0,
+           "good values: %s", problems);
     is_int(c.sync_mode, SYNC_POLL, "mode");
     is_int(c.sync_interval_ms, 90000, "duration");
     is_str(c.guard_paths[1], "/b", "paths");
@@ -69,7 +70,8 @@ static void values(void)
 // Field 20: a typo is not accepted and ignored.
 static void all_at_once(void)
 {
-    int rc = load("[sync]\nintervall = 5s\nmode = wacth\n\n[synch]\ninterval = 5s\n[outbox]\nmaxEvents = many\nrate = 0\njunk\n[guard]\npaths = etc\n");
+    int rc = load("[sync]\nintervall = 5s\nmode = wacth\n\n[synch]\ninterval = 5s\n[outbox]\nmaxEvents = many\nrate = "
+                  "0\njunk\n[guard]\npaths = etc\n");
     is_int(rc, E_INVAL, "field 20: mistakes are an error");
     ok(says("limpet.ini:2: [sync] intervall: unknown key; did you mean \"interval\"?"), "field 20: file, line and the nearest key");
     ok(says("limpet.ini:3: [sync] mode: \"wacth\""), "field 20: a bad word, with its line");

@@ -79,9 +79,16 @@ static int test_check(const struct kind *k, const struct kind_env *env, const st
 }
 
 static const char *const conditions[] = { "Accepted", "Ready", NULL };
-static const struct kind kind = { .type = { "example.com", "v1", "things" }, .name = "Thing", .conditions = conditions, .state_size = 16,
-                                  .max_concurrent = 2, .write_status = true, .check = test_check, .reconcile = test_reconcile,
-                                  .gone = test_gone, .cancel = test_cancel };
+static const struct kind kind = { .type = { "example.com", "v1", "things" },
+                                  .name = "Thing",
+                                  .conditions = conditions,
+                                  .state_size = 16,
+                                  .max_concurrent = 2,
+                                  .write_status = true,
+                                  .check = test_check,
+                                  .reconcile = test_reconcile,
+                                  .gone = test_gone,
+                                  .cancel = test_cancel };
 
 static char dir[] = "/tmp/limpet-engine.XXXXXX";
 static struct disk *disk;
@@ -105,13 +112,13 @@ static bool on_commit(struct loop_hook *h)
     return false;
 }
 
-#define NEEDS(call)                         \
-    do {                                    \
-        struct err e = ERR_INIT;            \
-        if ((call) < 0) {                   \
+#define NEEDS(call)                          \
+    do {                                     \
+        struct err e = ERR_INIT;             \
+        if ((call) < 0) {                    \
             printf("Bail out! %s\n", e.msg); \
-            exit(1);                        \
-        }                                   \
+            exit(1);                         \
+        }                                    \
     } while (0)
 
 static void setup(void)
@@ -274,7 +281,8 @@ static void failures(void)
     reset(fails_io);
     put("b", "{}", 1);
     turn(2);
-    ok(says("b", "\"type\":\"Ready\",\"status\":\"False\"") && says("b", "IOError") && says("b", "the disk said no"), "an error becomes the Ready condition");
+    ok(says("b", "\"type\":\"Ready\",\"status\":\"False\"") && says("b", "IOError") && says("b", "the disk said no"),
+       "an error becomes the Ready condition");
     run_for(2000);
     ok(script.passes >= 7 && script.passes <= 12, "it is tried again at growing intervals: %d passes in 2 s", script.passes);
     int before = script.passes;
@@ -301,7 +309,8 @@ static void invalid(void)
     put("c", "{\"bad\":1}", 2);
     turn(2);
     is_int(script.passes, 1, "an invalid spec reaches no reconcile");
-    ok(says("c", "\"type\":\"Accepted\",\"status\":\"False\"") && says("c", "spec.bad: must not be there"), "Accepted=False names field and reason");
+    ok(says("c", "\"type\":\"Accepted\",\"status\":\"False\"") && says("c", "spec.bad: must not be there"),
+       "Accepted=False names field and reason");
     ok(says("c", "\"type\":\"Ready\",\"status\":\"True\",\"observedGeneration\":1"), "Ready still speaks for the generation it saw");
 }
 
@@ -417,7 +426,9 @@ static void large(void)
 {
     static char text[2200000];
     struct object_view v;
-    int n = snprintf(text, sizeof(text), "{\"kind\":\"Thing\",\"metadata\":{\"name\":\"big\",\"namespace\":\"ns\",\"uid\":\"u1\",\"resourceVersion\":\"5\",\"generation\":1},\"spec\":{\"a\":\"");
+    int n = snprintf(text, sizeof(text),
+                     "{\"kind\":\"Thing\",\"metadata\":{\"name\":\"big\",\"namespace\":\"ns\",\"uid\":\"u1\",\"resourceVersion\":\"5\","
+                     "\"generation\":1},\"spec\":{\"a\":\"");
     memset(text + n, 'x', 2100000);
     strcpy(text + n + 2100000, "\"}}");
     reset(fine);
@@ -428,7 +439,9 @@ static void large(void)
     is_int(script.passes, 0, "a 2 MB object reaches no reconcile");
     ok(says("big", "TooLarge"), "and says why");
     // An ordinary size whose tree is over a pass's memory: many small values.
-    char *p = text + snprintf(text, sizeof(text), "{\"kind\":\"Thing\",\"metadata\":{\"name\":\"ones\",\"namespace\":\"ns\",\"uid\":\"u1\",\"resourceVersion\":\"5\",\"generation\":1},\"spec\":{\"a\":[1");
+    char *p = text + snprintf(text, sizeof(text),
+                              "{\"kind\":\"Thing\",\"metadata\":{\"name\":\"ones\",\"namespace\":\"ns\",\"uid\":\"u1\",\"resourceVersion\":"
+                              "\"5\",\"generation\":1},\"spec\":{\"a\":[1");
     for (int i = 0; i < 900000; i++, p += 2)
         memcpy(p, ",1", 2);
     strcpy(p, "]}}");

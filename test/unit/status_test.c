@@ -83,7 +83,8 @@ static void transitions(void)
 
 static void what_stays(void)
 {
-    static const char prev[] = "{\"replicas\":3,\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"reason\":\"Up\",\"message\":\"m\",\"lastTransitionTime\":"
+    static const char prev[] = "{\"replicas\":3,\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"reason\":\"Up\",\"message\":"
+                               "\"m\",\"lastTransitionTime\":"
                                "\"2020-01-01T00:00:00Z\",\"observedGeneration\":4},{\"type\":\"Foreign\",\"status\":\"True\"}]}";
     struct status *s = begin(prev, 5);
     status_cond(s, "Accepted", COND_FALSE, "Invalid", "no");
@@ -129,7 +130,8 @@ static void coverage(void)
     ok(covered("{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}",
                "{\"conditions\":[{\"type\":\"Other\",\"status\":\"False\"},{\"status\":\"True\",\"type\":\"Ready\"}]}"),
        "conditions are compared by type, whatever the order");
-    ok(!covered("{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}", "{\"conditions\":[{\"type\":\"Other\",\"status\":\"True\"}]}"),
+    ok(!covered("{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}",
+                "{\"conditions\":[{\"type\":\"Other\",\"status\":\"True\"}]}"),
        "a condition that the server lost differs");
     struct json *ours AUTO_JSON = parse("{\"a\":1}");
     ok(!status_covered(ours, NULL), "no status at all differs");
