@@ -60,12 +60,15 @@ int cache_count(struct cache *c, const char *source, int64_t *n, struct err *e) 
 
 // Intent: what must not be repeated or forgotten ("owed onChange", "backup taken"). Small JSON or text, by (key, name). Putting what is
 // there already writes nothing. A damaged row is E_CORRUPT when asked for, and left out (and counted) by each.
-enum { INTENT_NAME_MAX = 256 };
+enum { INTENT_NAME_MAX = 1280 }; // a word and a path
 int intent_put(struct db *db, const char *key, const char *name, const char *data, struct err *e) MUST_USE;
 int intent_get(struct db *db, const char *key, const char *name, struct buf *data, struct err *e) MUST_USE; // E_NOTFOUND
 int intent_delete(struct db *db, const char *key, const char *name, struct err *e) MUST_USE;                // absent is success
 int intent_delete_all(struct db *db, const char *key, struct err *e) MUST_USE;
 int intent_each(struct db *db, const char *key, int (*fn)(void *ctx, const char *key, const char *name, const char *data), void *ctx,
                 struct err *e) MUST_USE; // key NULL = all; in order; fn may write
+// Of any key, those named from `from` up to and without `to` (byte order), by name: as many steps as there are hits. fn must not write.
+int intent_named(struct db *db, const char *from, const char *to, int (*fn)(void *ctx, const char *key, const char *name), void *ctx,
+                 struct err *e) MUST_USE;
 
 #endif

@@ -23,6 +23,7 @@ static const char step_1[] =
 
     "CREATE TABLE intent(id INTEGER PRIMARY KEY, key TEXT NOT NULL, name TEXT NOT NULL, data TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;"
     "CREATE UNIQUE INDEX intent_key ON intent(key, name);"
+    "CREATE INDEX intent_name ON intent(name);"
 
     // What changes often comes first: it lies in the leaf, also of a row whose JSON goes on in other pages. What the server has not
     // acknowledged stands in a table of its own: the one page of it is cheaper to write than the acknowledged status once more.

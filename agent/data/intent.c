@@ -116,3 +116,19 @@ int intent_each(struct db *db, const char *key, int (*fn)(void *ctx, const char 
     buf_fini(&row.data);
     return r;
 }
+
+int intent_named(struct db *db, const char *from, const char *to, int (*fn)(void *ctx, const char *key, const char *name), void *ctx, struct err *e)
+{
+    struct db_stmt *s = db_stmt(db, "SELECT key,name FROM intent WHERE name>=?1 AND name<?2 AND crc=" INTENT_CRC " ORDER BY name");
+    db_bind_text(s, 1, from);
+    db_bind_text(s, 2, to);
+    int r;
+    while ((r = db_step(s, e)) == 1) {
+        r = fn(ctx, db_text(s, 0), db_text(s, 1));
+        if (r != 0) {
+            db_done(s);
+            return r;
+        }
+    }
+    return r;
+}

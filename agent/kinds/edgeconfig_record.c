@@ -177,31 +177,52 @@ bool cfg_version_equal(const struct cfg_version *a, const struct cfg_version *b)
 }
 
 struct search {
-    const char *key, *path;
+    const char *key;
     bool *found;
     struct cfg_owner *out;
 };
 
-static int search_one(void *ctx, const char *key, const char *name, const char *data)
+static int search_one(void *ctx, const char *key, const char *name)
 {
     struct search *s = ctx;
-    const char *path = path_of_intent(name);
-    (void)data;
-    if (*s->found || path == NULL || strcmp(key, s->key) == 0 || strncmp(key, KEY_PREFIX, sizeof(KEY_PREFIX) - 1) != 0)
-        return 0;
-    if (!path_below(path, s->path) && !path_below(s->path, path))
+    if (strcmp(key, s->key) == 0 || strncmp(key, KEY_PREFIX, sizeof(KEY_PREFIX) - 1) != 0)
         return 0;
     *s->found = true;
     snprintf(s->out->key, sizeof(s->out->key), "%s", key);
-    snprintf(s->out->path, sizeof(s->out->path), "%s", path);
-    return 0;
+    snprintf(s->out->path, sizeof(s->out->path), "%s", path_of_intent(name));
+    return 1;
+}
+
+// Who has this very path? < 0, 1 = found.
+static int search_path(struct search *s, struct db *db, const char *path, struct err *e)
+{
+    char from[CFG_PATH_MAX + 16], to[CFG_PATH_MAX + 18];
+    intent_name(path, from);
+    snprintf(to, sizeof(to), "%s\x01", from);
+    return intent_named(db, from, to, search_one, s, e);
+}
+
+static int search_below(struct search *s, struct db *db, const char *path, struct err *e)
+{
+    char from[CFG_PATH_MAX + 18], to[CFG_PATH_MAX + 18], name[CFG_PATH_MAX + 16];
+    intent_name(path, name);
+    snprintf(from, sizeof(from), "%s/", name);
+    snprintf(to, sizeof(to), "%s0", name); // the byte after the slash
+    return intent_named(db, from, to, search_one, s, e);
 }
 
 int cfg_find_owner(struct db *db, const char *key, const char *path, bool *found, struct cfg_owner *out, struct err *e)
 {
-    struct search s = { key, path, found, out };
+    struct search s = { key, found, out };
+    char above[CFG_PATH_MAX + 1];
     *found = false;
-    return intent_each(db, NULL, search_one, &s, e);
+    int rc = search_below(&s, db, path, e);
+    snprintf(above, sizeof(above), "%s", path);
+    while (rc == 0 && above[0] != '\0') {
+        rc = search_path(&s, db, above, e);
+        *strrchr(above, '/') = '\0'; // /a/b, then /a
+    }
+    return MIN(rc, 0);
 }
 
 int cfg_owed_set(struct db *db, const char *key, bool owed, struct err *e)

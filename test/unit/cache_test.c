@@ -436,6 +436,35 @@ static int drop_intent(void *ctx, const char *key, const char *name, const char 
     return intent_delete(rig_db, key, name, &e);
 }
 
+static int collect_named(void *ctx, const char *key, const char *name)
+{
+    char *text = ctx;
+    snprintf(text + strlen(text), 200 - strlen(text), "%s.%s ", key, name);
+    return strcmp(name, "stop") == 0 ? 7 : 0;
+}
+
+static void test_intent_named(void)
+{
+    struct err e = ERR_INIT;
+    char text[200] = "";
+    static const char *const rows[][2] = { { "k", "/b" }, { "j", "/a/x" }, { "k", "/a/y" }, { "i", "/a" }, { "i", "/a0" }, { "k", "stop" }, { "j", "stop" } };
+    rig_fresh();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        is_int(intent_put(rig_db, rows[i][0], rows[i][1], "1", &e), 0, "put %s of %s", rows[i][1], rows[i][0]);
+    is_int(intent_named(rig_db, "/a/", "/a0", collect_named, text, &e), 0, "those below /a");
+    is_str(text, "j./a/x k./a/y ", "of any key, without /a itself and /a0");
+    text[0] = '\0';
+    is_int(intent_named(rig_db, "c", "d", collect_named, text, &e), 0, "where nothing is");
+    is_str(text, "", "nothing is said");
+    is_int(intent_named(rig_db, "stop", "stop\x01", collect_named, text, &e), 7, "what the callback returns ends it");
+    ok(strcmp(text, "k.stop ") == 0 || strcmp(text, "j.stop ") == 0, "after one");
+    rig_damage("UPDATE intent SET data='5' WHERE name='/a/x'");
+    text[0] = '\0';
+    is_int(intent_named(rig_db, "/a/", "/a0", collect_named, text, &e), 0, "with a damaged row");
+    is_str(text, "k./a/y ", "it is left out");
+    db_close(rig_db);
+}
+
 static void test_intent(void)
 {
     fresh();
@@ -495,6 +524,7 @@ int main(void)
     test_damaged_row();
     test_bounds();
     test_intent();
+    test_intent_named();
     rig_end();
     return done_testing();
 }
