@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +47,7 @@ static void fill_spec(struct exec_port *p, const struct inst *i, const struct in
     memcpy(out->uid, i->uid, sizeof(out->uid));
     memcpy(out->owner, i->owner, sizeof(out->owner));
     memcpy(out->revision, i->revision, sizeof(out->revision));
+    exec_mark(p, i->uid, out->mark);
     snprintf(out->log_dir, sizeof(out->log_dir), "%s", p->log_dir);
     snprintf(out->log_name, sizeof(out->log_name), "%s", s->log_name != NULL ? s->log_name : s->uid);
 }
@@ -268,8 +268,8 @@ static const struct port_ops exec_ops = {
 static int copy_conf(struct exec_port *p, const struct exec_port_conf *c, struct err *e)
 {
     const char *root = p->disk->root != NULL ? p->disk->root : "";
-    if (strlen(root) + strlen(c->log_dir) >= SPEC_PATH_MAX)
-        return err_set(e, E_INVAL, "log directory: its path is longer than %d bytes", SPEC_PATH_MAX - 1);
+    if (strlen(root) + strlen(c->log_dir) >= SPEC_PATH_MAX || strlen(root) + strlen(c->run_dir) + INST_UID_MAX + 4 >= SPEC_PATH_MAX)
+        return err_set(e, E_INVAL, "the paths of run and log directory are too long for %d bytes", SPEC_PATH_MAX - 1);
     if (asprintf(&p->run_dir, "%s%s", root, c->run_dir) < 0)
         p->run_dir = NULL;
     if (asprintf(&p->log_dir, "%s%s", root, c->log_dir) < 0)
@@ -280,9 +280,8 @@ static int copy_conf(struct exec_port *p, const struct exec_port_conf *c, struct
 
 static int make_dirs(struct exec_port *p, const struct exec_port_conf *c, struct err *e)
 {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/i", c->run_dir) >= (int)sizeof(path))
-        return err_set(e, E_INVAL, "run directory: its path is too long");
+    char path[SPEC_PATH_MAX];
+    snprintf(path, sizeof(path), "%s/i", c->run_dir);
     int r = p->disk->ops->mkdirs(p->disk, path, 0700, FS_NOSYNC, e);
     if (r == 0)
         r = p->disk->ops->mkdirs(p->disk, c->log_dir, 0750, 0, e);

@@ -76,7 +76,8 @@ int exec_dir_make(struct exec_port *p, const struct inst *i, int *dir, int *lock
 int exec_dir_open(struct exec_port *p, const char *uid, struct err *e); // descriptor, or an error class
 // Is a shim alive in it, or is one being started? When not, *lock is the lock, held by us now.
 bool exec_dir_is_locked(int dir, int *lock);
-int exec_dir_remove(struct exec_port *p, const char *uid, struct err *e) MUST_USE; // absent is success
+void exec_mark(const struct exec_port *p, const char *uid, char out[SPEC_PATH_MAX]); // its path, in the environment of the instance
+int exec_dir_remove(struct exec_port *p, const char *uid, struct err *e) MUST_USE;   // absent is success
 
 // --- exec_watch.c
 

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,6 +14,11 @@ int exec_dir_open(struct exec_port *p, const char *uid, struct err *e)
 {
     int fd = openat(p->dir_fd, uid, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd >= 0 ? fd : err_sys(e, errno, "instance directory %s", uid);
+}
+
+void exec_mark(const struct exec_port *p, const char *uid, char out[SPEC_PATH_MAX])
+{
+    snprintf(out, SPEC_PATH_MAX, "%s/i/%s", p->run_dir, uid);
 }
 
 static int open_lock(int dir)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A supervisor that was killed can neither end its instance nor say how it ended. What is left of the instance is found by three
 // marks, each safe against a pid that means somebody else by now: the main process by its start time; its session, but only if the
-// main process was still there when we first looked (else the number may have been given again); anybody by LIMPET_INSTANCE in the
+// main process was still there when we first looked (else the number may have been given again); anybody by its mark in the
 // environment it began with.
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { AGAIN_FIRST_MS = 20, AGAIN_MAX_MS = 5000 };
 
 struct sweep {
     const struct exec_inst *inst;
-    char mark[sizeof("LIMPET_INSTANCE=") + INST_UID_MAX];
+    char mark[sizeof(SPEC_MARK "=") + SPEC_PATH_MAX];
     int self;
     size_t left;
 };
@@ -55,7 +55,9 @@ void exec_sweep(struct exec_inst *x)
 {
     struct sweep s = { .inst = x, .self = getpid() };
     struct exec_port *p = x->port;
-    snprintf(s.mark, sizeof(s.mark), "LIMPET_INSTANCE=%s", x->node.i.uid);
+    char path[SPEC_PATH_MAX];
+    exec_mark(p, x->node.i.uid, path);
+    snprintf(s.mark, sizeof(s.mark), SPEC_MARK "=%s", path);
     x->own_session = x->own_session || is_main_there(x);
     proc_each(end_one, &s);
     if (s.left == 0) {

@@ -31,7 +31,8 @@ struct exec_env {
     const char *const *argv; // NULL-terminated, argv[0] looked up in PATH of `env` (or the default PATH) when it has no slash
     const char *const
         *env; // NULL-terminated "NAME=value", the whole environment; NULL = only PATH. May hold secrets: never logged, never in argv.
-              // An instance gets LIMPET_INSTANCE=<uid> besides: by it, what a killed supervisor left is found again
+              // An instance gets _LIMPET_SHIM=<its directory, whose name is the uid> besides: by it, what a killed
+              // supervisor left is found again
     const char *user, *group; // names or numbers; NULL = as the agent. A user that is in no password file needs a group, too
     const char *workdir;      // NULL = "/"
     struct rlimit_spec rlimits[RLIMITS_MAX];

@@ -36,12 +36,12 @@ static uint32_t put_all(struct sink *s, const char *const *list)
 static void put_strings(struct sink *s, struct shim_spec *head, const struct exec_env *x)
 {
     const char *const *env = x->env != NULL ? x->env : path_alone;
-    char instance[sizeof("LIMPET_INSTANCE=") + INST_UID_MAX];
+    char mark[sizeof(SPEC_MARK "=") + SPEC_PATH_MAX];
     head->argc = put_all(s, x->argv);
     head->envc = 0;
     if (head->uid[0] != '\0') {
-        snprintf(instance, sizeof(instance), "LIMPET_INSTANCE=%s", head->uid);
-        put(s, instance);
+        snprintf(mark, sizeof(mark), SPEC_MARK "=%s", head->mark);
+        put(s, mark);
         head->envc = 1;
     }
     head->envc += put_all(s, env);

@@ -19,10 +19,12 @@ enum {
     SPEC_FD_END
 };
 
+#define SPEC_MARK "_LIMPET_SHIM"
+
 enum {
     SPEC_STRINGS_MAX = 2 * 1024 * 1024, // argv, environment and working directory together
     SPEC_NAME_MAX = 64,                 // user, group
-    SPEC_PATH_MAX = 256,                // log directory
+    SPEC_PATH_MAX = 256,                // log directory, directory of the instance
     SPEC_LOG_NAME_MAX = 160,
 };
 
@@ -42,6 +44,7 @@ struct shim_spec {
     char uid[INST_UID_MAX], owner[INST_OWNER_MAX], revision[INST_REV_MAX];
     char log_dir[SPEC_PATH_MAX], log_name[SPEC_LOG_NAME_MAX];
     char user[SPEC_NAME_MAX], group[SPEC_NAME_MAX]; // "" = as the agent
+    char mark[SPEC_PATH_MAX];                       // path of its directory: what is left of an instance is known by it
 };
 
 // What the shim answers. err 0: the command executes; else an errno and a text ("exec /x: Exec format error").
@@ -51,7 +54,7 @@ struct shim_report {
 };
 
 // Writes head (magic, sizes and counts are filled in here) and the strings of x into a new memory file. NULL for env means PATH alone; an
-// instance (head->uid set) gets LIMPET_INSTANCE=uid in front. E_INVAL, E_TOOBIG, E_NOMEM.
+// instance (head->uid set) gets SPEC_MARK=mark in front. E_INVAL, E_TOOBIG, E_NOMEM.
 int spec_write(int *fd_out, const struct shim_spec *head, const struct exec_env *x, struct err *e) MUST_USE;
 
 // Reads and checks the record; false: it is not one of ours.

@@ -260,7 +260,7 @@ static void signal_arrives(struct rig *r)
     struct inst i = { 0 };
     struct err e = ERR_INIT;
     is_int(rig_script(r, "a", "trap 'exit 7' USR1; echo ready >>\"$RIG/ready\"; while :; do sleep 0.05; done", &e), 0, "starts");
-    ok(rig_until_file(r, "ready", 1), "has set its trap");
+    ok(rig_until_file(r, "ready", 1) && rig_until_state(r, "a", INST_RUNNING), "has set its trap");
     is_int(r->port->ops->signal(r->port, "a", SIGUSR1, &e), 0, "is sent SIGUSR1");
     ok(rig_until_exited(r, "a", &i), "ends");
     is_int(i.exit.code, 7, "from its trap");

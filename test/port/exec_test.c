@@ -96,8 +96,10 @@ static void environment(struct rig *r)
     is_int(rig_start_spec(r, &s, &e), 0, "env NULL");
     ok(rig_until_exited(r, "env-1", &i), "ends");
     is_int(r->port->ops->log_read(r->port, "env", &at, 4096, &b, &e), 0, "its environment");
-    is_str(buf_str(&b), "LIMPET_INSTANCE=env-1\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n",
-           "is its name and PATH");
+    char want[512];
+    snprintf(want, sizeof(want), "_LIMPET_SHIM=%s/i/env-1\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n",
+             r->run_dir);
+    is_str(buf_str(&b), want, "is its mark and PATH");
     buf_fini(&b);
 }
 
@@ -320,49 +322,44 @@ static void cannot_be_executed(struct rig *r)
     }
 }
 
-// A child that is an agent of its own: a user without rights may have so many processes and no more.
-static int limited_agent(struct rig *r, rlim_t processes, int *start_errno, char *detail, size_t size)
-{
-    struct err e = ERR_INIT;
-    struct inst i = { 0 };
-    struct rlimit l = { processes, processes };
-    if (setgroups(0, NULL) != 0 || setgid(STRANGER) != 0 || setuid(STRANGER) != 0 || setrlimit(RLIMIT_NPROC, &l) != 0)
-        return -100;
-    int rc = rig_start(r, "a", APP, 0, RUNS, &e);
-    if (rc == 0 && rig_until_exited(r, "a", &i)) {
-        *start_errno = i.exit.start_errno;
-        snprintf(detail, size, "%s", i.exit.detail);
-    } else {
-        snprintf(detail, size, "%.150s", e.msg);
-    }
-    return rc;
-}
-
 struct answer {
     int rc, start_errno;
     char detail[200];
 };
 
-static void try_limited(struct rig *outer, rlim_t processes, struct answer *a)
+// A child that is an agent of its own: a user without rights may have so many processes and no more.
+static void limited_agent(struct rig *r, const char *uid, rlim_t processes, struct answer *a)
+{
+    struct err e = ERR_INIT;
+    struct inst i = { 0 };
+    struct rlimit l = { processes, processes };
+    char path[512];
+    snprintf(path, sizeof(path), "%s/i", r->run_dir);
+    a->rc = -101;
+    if (chmod(r->dir, 0755) != 0 || chmod(r->run_dir, 0755) != 0 || chown(path, STRANGER, STRANGER) != 0 ||
+        chown(r->log_dir, STRANGER, STRANGER) != 0 || !rig_new_agent(r))
+        return;
+    if (setgroups(0, NULL) != 0 || setgid(STRANGER) != 0 || setuid(STRANGER) != 0 || setrlimit(RLIMIT_NPROC, &l) != 0)
+        return;
+    a->rc = rig_start(r, uid, APP, 0, RUNS, &e);
+    if (a->rc == 0 && rig_until_exited(r, uid, &i)) {
+        a->start_errno = i.exit.start_errno;
+        snprintf(a->detail, sizeof(a->detail), "%s", i.exit.detail);
+    } else {
+        snprintf(a->detail, sizeof(a->detail), "%.150s", e.msg);
+    }
+}
+
+static void try_limited(struct rig *r, const char *uid, rlim_t processes, struct answer *a)
 {
     int p[2];
-    (void)outer;
     *a = (struct answer){ .rc = -100 };
-    if (pipe(p) != 0)
-        return;
+    ok(pipe(p) == 0, "a pipe");
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        struct rig r;
-        struct answer mine = { .rc = -101 };
-        if (rig_init(&r, "exec")) {
-            char path[512];
-            snprintf(path, sizeof(path), "%s/i", r.run_dir);
-            if (chmod(r.dir, 0755) == 0 && chmod(r.run_dir, 0755) == 0 && chown(path, STRANGER, STRANGER) == 0 &&
-                chown(r.log_dir, STRANGER, STRANGER) == 0)
-                mine.rc = limited_agent(&r, processes, &mine.start_errno, mine.detail, sizeof(mine.detail));
-        }
-        (void)!write(p[1], &mine, sizeof(mine));
+        limited_agent(r, uid, processes, a);
+        (void)!write(p[1], a, sizeof(*a));
         _exit(0);
     }
     close(p[1]);
@@ -378,9 +375,9 @@ static void process_table_full(struct rig *r)
         skip("field 28: not root: no other user to be limited");
         return;
     }
-    try_limited(r, 1, &a);
+    try_limited(r, "one", 1, &a);
     is_int(a.rc, E_BUSY, "field 28: no process for the shim: E_BUSY (%s)", a.detail);
-    try_limited(r, 2, &a);
+    try_limited(r, "two", 2, &a);
     is_int(a.rc, 0, "field 28: a process for the shim, none for the instance: accepted");
     is_int(a.start_errno, EAGAIN, "field 28: and ended with EAGAIN");
     has_str(a.detail, "fork: Resource temporarily unavailable", "field 28: in words");

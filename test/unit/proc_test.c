@@ -113,7 +113,7 @@ static void environments(void)
     ok(pipe(p) == 0, "a pipe");
     pid_t pid = fork();
     if (pid == 0) {
-        char *env[] = { "FIRST=x", "LIMPET_INSTANCE=abc", NULL };
+        char *env[] = { "FIRST=x", "_LIMPET_SHIM=abc", NULL };
         dup2(p[0], 0);
         close(p[1]);
         execle("/bin/cat", "cat", (char *)NULL, env);
@@ -122,12 +122,12 @@ static void environments(void)
     close(p[0]);
     bool found = false;
     for (int i = 0; i < 3000 && !found; i++, usleep(1000))
-        found = proc_has_env(pid, "LIMPET_INSTANCE=abc");
+        found = proc_has_env(pid, "_LIMPET_SHIM=abc");
     ok(found, "a process with the mark");
-    ok(!proc_has_env(pid, "LIMPET_INSTANCE=ab") && !proc_has_env(pid, "LIMPET_INSTANCE=abcd"), "not with another");
+    ok(!proc_has_env(pid, "_LIMPET_SHIM=ab") && !proc_has_env(pid, "_LIMPET_SHIM=abcd"), "not with another");
     close(p[1]);
     waitpid(pid, NULL, 0);
-    ok(!proc_has_env(pid, "LIMPET_INSTANCE=abc"), "nobody has it when it has ended");
+    ok(!proc_has_env(pid, "_LIMPET_SHIM=abc"), "nobody has it when it has ended");
 }
 
 int main(void)

@@ -7,7 +7,7 @@ static void round_trip(void)
 {
     static const char *const argv[] = { "prog", "", "two words", NULL }, *const env[] = { "A=1", "SECRET=x\ny", NULL };
     struct exec_env x = { .argv = argv, .env = env, .user = "nobody", .workdir = "/srv" };
-    struct shim_spec h = { .uid = "a-1", .index = 4, .grace_ms = 77 }, got;
+    struct shim_spec h = { .uid = "a-1", .index = 4, .grace_ms = 77, .mark = "/run/x/i/a-1" }, got;
     struct spec_strings s;
     struct err e = ERR_INIT;
     int fd = -1;
@@ -25,7 +25,7 @@ static void round_trip(void)
     is_str(s.argv[1], "", "an empty argument");
     is_str(s.argv[2], "two words", "argv[2]");
     ok(s.argv[3] == NULL && s.env[3] == NULL, "ended by NULL");
-    is_str(s.env[0], "LIMPET_INSTANCE=a-1", "its name comes first");
+    is_str(s.env[0], "_LIMPET_SHIM=/run/x/i/a-1", "its mark comes first");
     is_str(s.env[2], "SECRET=x\ny", "a value with a newline");
     is_str(s.workdir, "/srv", "working directory");
     close(fd);
