@@ -149,8 +149,10 @@ static char **take_list(char **at, const char *end, uint32_t n)
 {
     char **list = n < SPEC_STRINGS_MAX ? calloc((size_t)n + 1, sizeof(*list)) : NULL;
     for (uint32_t i = 0; list != NULL && i < n; i++)
-        if ((list[i] = take(at, end)) == NULL)
+        if ((list[i] = take(at, end)) == NULL) {
+            free(list);
             return NULL;
+        }
     return list;
 }
 
@@ -164,5 +166,10 @@ bool spec_map(int fd, const struct shim_spec *head, struct spec_strings *out)
     out->argv = take_list(&at, map + size, head->argc);
     out->env = take_list(&at, map + size, head->envc);
     out->workdir = take(&at, map + size);
-    return out->argv != NULL && out->env != NULL && out->workdir != NULL;
+    if (out->argv != NULL && out->env != NULL && out->workdir != NULL)
+        return true;
+    free(out->argv);
+    free(out->env);
+    munmap(map, size);
+    return false;
 }

@@ -28,6 +28,8 @@ static void round_trip(void)
     is_str(s.env[0], "_LIMPET_SHIM=/run/x/i/a-1", "its mark comes first");
     is_str(s.env[2], "SECRET=x\ny", "a value with a newline");
     is_str(s.workdir, "/srv", "working directory");
+    free(s.argv);
+    free(s.env);
     close(fd);
 }
 
@@ -42,6 +44,8 @@ static void defaults(void)
     ok(spec_write(&fd, &h, &x, &e) == 0 && spec_read(fd, &got) && spec_map(fd, &got, &s), "a command that runs once");
     ok(got.envc == 1 && strncmp(s.env[0], "PATH=/", 6) == 0, "has PATH alone");
     is_str(s.workdir, "/", "and /");
+    free(s.argv);
+    free(s.env);
     close(fd);
 }
 
