@@ -16,7 +16,7 @@
 #include "tap.h"
 
 #ifdef __SANITIZE_ADDRESS__
-enum { ATTEMPTS = 100000, WARM_UP = 20000 };
+enum { ATTEMPTS = 100000, WARM_UP = 200000 };
 extern size_t __sanitizer_get_current_allocated_bytes(void);
 #else
 enum { ATTEMPTS = 1000000, WARM_UP = 250000 };
