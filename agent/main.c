@@ -34,6 +34,7 @@ struct process {
     struct transport *transport;
     struct cred cred;
     bool enrolled, from_identity, restart;
+    struct err unusable; // why the credentials are of no use; cls 0: they are used, or there are none
     char node[254], ns[64];
     struct agent *agent;
     struct control *control;
@@ -158,11 +159,55 @@ static bool has_files(const struct process *p)
     return p->cred.token_file != NULL || p->cred.ca_file != NULL || p->cred.cert_file != NULL;
 }
 
+// Everything that leads to the server.
+static int reach_out(struct process *p, struct err *e)
+{
+    int rc = load_credentials(p, e);
+    choose_names(p);
+    if (rc == 0 && p->enrolled && p->ns[0] == '\0')
+        rc = err_set(e, E_INVAL, "no namespace: set [node] namespace, or use `limpet join`");
+    return rc == 0 && p->enrolled ? open_transport(p, e) : rc;
+}
+
+// Credentials that cannot be used are no reason not to run: what the machine is to do is in the cache.
+static void stay_offline(struct process *p, const struct err *e)
+{
+    if (strcmp(p->unusable.msg, e->msg) != 0)
+        log_error("cred", "unusable class=%s error=\"%s\" remedy=\"put it right, or join again; it is tried again each minute\"",
+                  err_word(e->cls), e->msg);
+    p->unusable = *e;
+    if (p->transport != NULL)
+        transport_free(steal(p->transport));
+    cred_fini(&p->cred);
+    p->enrolled = false;
+    p->from_identity = false;
+}
+
+static void try_again(struct process *p)
+{
+    struct err e = ERR_INIT;
+    if (reach_out(p, &e) < 0) {
+        stay_offline(p, &e);
+        return;
+    }
+    log_info("cred", "usable-again");
+    p->restart = true; // workloads stay
+    loop_stop(p->loop);
+}
+
+static void look_at_credentials(struct process *p)
+{
+    if (p->unusable.cls != 0)
+        try_again(p);
+    else if (p->transport != NULL)
+        reread(p);
+}
+
 static void on_cred_timer(struct timer *t)
 {
     struct process *p = container_of(t, struct process, cred_timer);
-    reread(p);
-    if (has_files(p) && timer_in(p->loop, t, CRED_REREAD_MS) < 0)
+    look_at_credentials(p);
+    if ((p->unusable.cls != 0 || has_files(p)) && timer_in(p->loop, t, CRED_REREAD_MS) < 0)
         log_error("cred", "no-timer");
 }
 
@@ -186,9 +231,9 @@ static void on_signal(struct loop_fd *f, unsigned events)
     struct signalfd_siginfo si;
     (void)events;
     while (read(f->fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
-        if (si.ssi_signo == SIGHUP && p->transport != NULL) {
-            reread(p);
-        } else if (si.ssi_signo != SIGHUP) {
+        if (si.ssi_signo == SIGHUP) {
+            look_at_credentials(p);
+        } else {
             log_info("main", "stopping signal=%u", si.ssi_signo);
             loop_stop(p->loop);
         }
@@ -263,9 +308,7 @@ static void on_restart(void *ctx)
 
 static void on_reload(void *ctx)
 {
-    struct process *p = ctx;
-    if (p->transport != NULL)
-        reread(p);
+    look_at_credentials(ctx);
 }
 
 // Birth, in order; each step needs the ones before it.
@@ -305,6 +348,7 @@ static int open_surroundings(struct process *p, struct err *e)
     struct control_conf cc = { .agent = p->agent,
                                .version = p->version,
                                .server = p->cred.server != NULL ? p->cred.server : "",
+                               .trouble = p->unusable.msg,
                                .restart = on_restart,
                                .reload = on_reload,
                                .ctx = p };
@@ -312,23 +356,17 @@ static int open_surroundings(struct process *p, struct err *e)
     if (link_watch_start(&p->link, p->loop, on_link_up, &le) < 0)
         log_info("main", "no-link-events why=\"%s\"", le.msg);
     timer_init(&p->cred_timer, on_cred_timer);
-    if (p->transport != NULL && has_files(p) && timer_in(p->loop, &p->cred_timer, CRED_REREAD_MS) < 0)
+    if ((p->unusable.cls != 0 || (p->transport != NULL && has_files(p))) && timer_in(p->loop, &p->cred_timer, CRED_REREAD_MS) < 0)
         return err_set(e, E_NOMEM, "timer");
     return control_start(&p->control, p->loop, p->config, &cc, e);
 }
 
 static int live(struct process *p, struct err *e)
 {
+    struct err why = ERR_INIT;
     int rc = open_seams(p, e);
-    if (rc == 0)
-        rc = load_credentials(p, e);
-    if (rc < 0)
-        return rc;
-    choose_names(p);
-    if (p->enrolled && p->ns[0] == '\0')
-        return err_set(e, E_INVAL, "no namespace: set [node] namespace, or use `limpet join`");
-    if (p->enrolled)
-        rc = open_transport(p, e);
+    if (rc == 0 && reach_out(p, &why) < 0)
+        stay_offline(p, &why);
     if (rc == 0)
         rc = open_agent(p, e);
     if (rc == 0)

@@ -54,13 +54,14 @@ static int add_source(void *ctx, const char *source, const char *state, const ch
     return 0;
 }
 
-static struct json *link_json(struct agent *a)
+static struct json *link_json(struct agent *a, const char *trouble)
 {
     static const char *const words[] = { "Offline", "Online", "IdentityLost", "Standby" };
     struct json *j = json_object(), *sources = json_array();
     struct sync_stats s;
     if (a->sync == NULL) {
         json_set_str(j, "state", "NotEnrolled");
+        json_set_str(j, "why", trouble);
         json_free(sources);
         return j;
     }
@@ -134,7 +135,7 @@ static int op_status(struct client *c, const struct json *q, struct err *e)
     json_set_str(j, "lease",
                  a->lease == NULL ? "disabled" : (a->is_holder ? "held" : (a->other_holder[0] != '\0' ? "another agent's" : "unknown")));
     json_set_int(j, "wakeups", (int64_t)loop_wakeups(a->seams.loop));
-    json_set(j, "link", link_json(a));
+    json_set(j, "link", link_json(a, c->control->conf.trouble));
     json_set(j, "outbox", outbox_json(a));
     json_set(j, "engine", engine_json(a));
     json_set(j, "store", store_json(a));

@@ -23,6 +23,7 @@ struct control_conf {
     struct agent *agent;
     const char *version;
     const char *server;         // URL, for status
+    const char *trouble;        // why the credentials are of no use, for status; "" = nothing
     void (*restart)(void *ctx); // the identity changed: begin anew, workloads stay
     void (*reload)(void *ctx);  // read the credentials again
     void *ctx;
