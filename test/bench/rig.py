@@ -60,6 +60,9 @@ def wait_for(what, seconds, condition, every=0.05):
 # --- HTTPS -----------------------------------------------------------------------------------------------------------------------
 
 
+IDLE_S = 30  # the server closes a connection that was idle for 90 s
+
+
 class StampedSocket(ssl.SSLSocket):
     """Remembers when the last bytes came: the answer is there then, not when it has been parsed."""
 
@@ -81,7 +84,7 @@ class Client:
         self.context = ssl.create_default_context(cafile=os.path.join(os.path.dirname(kubeconfig), "pki", "server-ca.crt"))
         self.context.sslsocket_class = StampedSocket
         self.host, self.port = url.hostname, url.port
-        self.conn = None
+        self.conn, self.used = None, 0.0
         self.answered_ns = 0  # when the last byte of the last answer came
 
     def _connect(self):
@@ -96,8 +99,11 @@ class Client:
 
     def send(self, method, path, body=None, kind="application/json"):
         """One exchange; (status, text)."""
+        if time.monotonic() - self.used > IDLE_S:
+            self.close()
         if self.conn is None:
             self._connect()
+        self.used = time.monotonic()
         try:
             sock = self.conn.sock
             data = json.dumps(body).encode() if body is not None else None
