@@ -56,6 +56,14 @@ systemd-nspawn systemd-container
 debootstrap debootstrap
 EOF
 }
+# The store's bytes are counted on a file system of its own.
+bench_tools() {
+    cat <<'EOF'
+mkfs.ext4 e2fsprogs
+mount mount
+losetup mount
+EOF
+}
 # Without these `make lint` checks less and says so. Another version of clang-format lays code out differently.
 lint_tools() {
     cat <<'EOF'
@@ -67,7 +75,8 @@ needs() {
     build_tools
     case $what in
     demo) cluster_tools ;;
-    test | bench) cluster_tools && system_tools ;;
+    test) cluster_tools && system_tools ;;
+    bench) cluster_tools && bench_tools ;;
     ci) cluster_tools && system_tools ;;
     esac
 }
