@@ -5,8 +5,8 @@
 // times and comparisons need); `pending` tells. Acknowledging is lazy: a lost acknowledgement repeats an unchanged apply, which the
 // server takes without a new resourceVersion.
 // Events: a ring of `max_events`. At the bound the oldest that was acknowledged goes, else the oldest, and that is counted as lost. Names are
-// deterministic (object uid, reason, boot id, sequence), so that a replay meets 409 AlreadyExists and not a twin. Repeats of one (object,
-// reason, action, note) that were not handed out yet are folded: count and last time.
+// deterministic (object uid, reason, boot id, sequence, moment), so that a replay meets 409 AlreadyExists and not a twin. Repeats of one
+// (object, reason, action, note) that were not handed out yet are folded: count and last time.
 // Store full: events go before anything else does, the oldest first; a status slot is never dropped for room. Events of a transaction
 // that could not be committed (full disk) are lost and counted; statuses are made again by the next passes.
 // A damaged row is dropped and counted when it is met: an event is lost, the next pass makes a new status.

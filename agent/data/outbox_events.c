@@ -260,6 +260,7 @@ static void make_name(struct draft *d, int64_t seq)
     enum { HEX = 17 };
     uint64_t h = mix_text(mix_text(mix_text(HASH_SEED, d->in->uid), d->reason), d->now.boot_id);
     h = hash_bytes(h, &seq, sizeof(seq));
+    h = hash_bytes(h, &d->now.boot_ms, sizeof(d->now.boot_ms)); // after a lost store the sequence begins anew in the same boot
     size_t n = 0;
     for (const char *p = d->in->name; *p != '\0' && n < sizeof(d->name) - HEX - 1; p++) {
         char c = (char)tolower((unsigned char)*p);
