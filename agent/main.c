@@ -29,7 +29,8 @@ struct process {
     const char *version;
     struct clock clock;
     struct loop *loop;
-    struct disk *disk;
+    struct disk *disk;      // the machine's, below [port] root
+    struct disk *cred_disk; // where credential files are named from: our own root, also in a container
     struct port *port;
     struct transport *transport;
     struct cred cred;
@@ -76,7 +77,7 @@ static int cred_from_keys(struct process *p, struct err *e)
         rc = dup_into(&p->cred.cert_file, c->server_cert_file, e);
     if (rc == 0)
         rc = dup_into(&p->cred.key_file, c->server_key_file, e);
-    return rc < 0 ? rc : cred_reload(&p->cred, p->disk, &changed, e);
+    return rc < 0 ? rc : cred_reload(&p->cred, p->cred_disk, &changed, e);
 }
 
 // First found wins: explicit keys, kubeconfig, the stored identity, in-cluster. None is no error: the agent runs from its cache.
@@ -87,11 +88,11 @@ static int load_credentials(struct process *p, struct err *e)
     if (c->server_url != NULL)
         rc = cred_from_keys(p, e);
     else if (c->server_kubeconfig != NULL)
-        rc = cred_from_kubeconfig(&p->cred, p->disk, c->server_kubeconfig, c->server_context, e);
+        rc = cred_from_kubeconfig(&p->cred, p->cred_disk, c->server_kubeconfig, c->server_context, e);
     else if ((rc = cred_load_identity(&p->cred, p->disk, c->state_dir, p->node, e)) != E_NOTFOUND)
         p->from_identity = rc == 0;
     else if (env("KUBERNETES_SERVICE_HOST") != NULL && env("KUBERNETES_SERVICE_PORT") != NULL)
-        rc = cred_in_cluster(&p->cred, p->disk, env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT"), e);
+        rc = cred_in_cluster(&p->cred, p->cred_disk, env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT"), e);
     else
         return 0;
     if (rc < 0)
@@ -141,7 +142,7 @@ static void reread(struct process *p)
 {
     struct err e = ERR_INIT;
     bool changed = false;
-    int rc = cred_reload(&p->cred, p->disk, &changed, &e);
+    int rc = cred_reload(&p->cred, p->cred_disk, &changed, &e);
     if (rc == 0 && changed)
         rc = http_set_identity(p->transport, p->cred.ca_pem, p->cred.cert_pem, p->cred.key_pem, &e);
     if (rc == 0 && changed)
@@ -325,6 +326,8 @@ static int open_seams(struct process *p, struct err *e)
     if (rc == 0)
         rc = disk_real_new(&p->disk, p->loop, p->config->port_root != NULL ? p->config->port_root : "", e);
     if (rc == 0)
+        rc = disk_real_new(&p->cred_disk, NULL, "", e);
+    if (rc == 0)
         rc = make_dirs(p, e);
     if (rc == 0)
         rc = take_lock(p, e);
@@ -400,6 +403,8 @@ static void die(struct process *p)
     }
     if (p->disk != NULL)
         disk_free(p->disk);
+    if (p->cred_disk != NULL)
+        disk_free(p->cred_disk);
     cred_fini(&p->cred);
     loop_free(p->loop);
     if (p->lock_fd >= 0)
