@@ -168,10 +168,10 @@ static void flood(struct rig *r)
     int64_t at = 0, most;
     is_int(start(r, "a", "web", 256 * 1024, 3, "yes 'the same line again and again' | head -c 40000000; echo the very last"), 0,
            "an instance that floods");
-    ok(ends(r, "a"), "is not held up: it ends");
-    ok(on_disk(r, &most) <= 3 * 256 * 1024 + 64, "the disk is not filled");
+    ok(ends(r, "a"), "field 29: is not held up: it ends");
+    ok(on_disk(r, &most) <= 3 * 256 * 1024 + 64, "field 29: the disk is not filled");
     is_int(read_log(r, "web", &at, 2 * MAX, &b), 0, "the log is read");
-    has_str(buf_str(&b), "bytes of this log were dropped (over 1 MiB a second)\n", "and says what is missing");
+    has_str(buf_str(&b), "bytes of this log were dropped (over 1 MiB a second)\n", "field 29: and says what is missing");
     const char *p = buf_str(&b);
     int torn = 0;
     for (const char *nl; (nl = strchr(p, '\n')) != NULL; p = nl + 1)
@@ -186,8 +186,8 @@ static void stays_bounded_without_lines(struct rig *r)
     int64_t most;
     is_int(start(r, "a", "web", 10000, 2, "head -c 3000000 /dev/zero; sleep 1; head -c 30000 /dev/zero"), 0,
            "an instance that floods without a line");
-    ok(ends(r, "a"), "is not held up: it ends");
-    ok(on_disk(r, &most) <= 2 * 10000 + 64 && most <= 10000, "the bounds hold");
+    ok(ends(r, "a"), "field 29: is not held up: it ends");
+    ok(on_disk(r, &most) <= 2 * 10000 + 64 && most <= 10000, "field 29: the bounds hold");
 }
 
 // --- the disk

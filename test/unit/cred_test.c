@@ -52,12 +52,12 @@ static void test_reload(void)
     put("/token", "two");
     is_int(cred_reload(&c, disk, &changed, &e), 0, "rotated");
     ok(changed, "is a change");
-    is_str(c.token, "two", "to the new one");
+    is_str(c.token, "two", "field 9: to the new one");
     put("/token", "three");
     put("/ca", " \n");
     is_int(cred_reload(&c, disk, &changed, &e), E_INVAL, "one file of two is empty");
     has_str(e.msg, "/ca", "and named");
-    is_str(c.token, "two", "then both stay as they were");
+    is_str(c.token, "two", "field 9: then both stay as they were");
     is_str(c.ca_pem, "CA", "both");
     ok(!changed, "and that is no change");
     disk->ops->unlink(disk, "/ca", 0, NULL);

@@ -138,12 +138,12 @@ static void test_field_28(void)
         rig_apply(&r, APP, LEAST);
         rig_run(&r, SETTLE_MS);
         is_str(rig_condition(&r, APP, "Ready"), "False StartFailed", "field 28: %s", strerror(cases[i].errnum));
-        has_str(rig_message(&r, APP, "Ready"), strerror(cases[i].errnum), "  the errno");
-        has_str(rig_message(&r, APP, "Ready"), cases[i].want, "  the remedy");
+        has_str(rig_message(&r, APP, "Ready"), strerror(cases[i].errnum), "field 28: the errno");
+        has_str(rig_message(&r, APP, "Ready"), cases[i].want, "field 28: the remedy");
         b = runs_for_ever();
         port_fake_behave(r.port, NULL, &b);
         rig_run(&r, 30000);
-        is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "  once it can be started, it is");
+        is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "field 28: once it can be started, it is");
         rig_end(&r);
     }
 }

@@ -448,8 +448,8 @@ static void test_guard(void)
     static const char *const linked[] = { "/etc/final", "/abs/real", "/etc/far",       "/etc/deep",
                                           "/loop",      "/loop/x",   "/etc/up/secret", "/etc/out/secret" };
     for (size_t i = 0; i < ARRAY_LEN(linked); i++) {
-        is_int(read_text(linked[i], FS_GUARDED, &b, &e), E_FORBIDDEN, "%s: guarded read of %s", how, linked[i]);
-        is_int(write_text(linked[i], "evil", FS_GUARDED, &e), E_FORBIDDEN, "guarded write of %s", linked[i]);
+        is_int(read_text(linked[i], FS_GUARDED, &b, &e), E_FORBIDDEN, "field 26: %s: guarded read of %s", how, linked[i]);
+        is_int(write_text(linked[i], "evil", FS_GUARDED, &e), E_FORBIDDEN, "field 26: guarded write of %s", linked[i]);
         is_int(d->ops->stat(d, linked[i], FS_GUARDED, &st, &e), E_FORBIDDEN, "guarded stat of %s", linked[i]);
         is_int(d->ops->unlink(d, linked[i], FS_GUARDED, &e), E_FORBIDDEN, "guarded unlink of %s", linked[i]);
         is_int(d->ops->chattr(d, linked[i], 0777, UINT32_MAX, UINT32_MAX, FS_GUARDED, &e), E_FORBIDDEN, "guarded chattr of %s", linked[i]);

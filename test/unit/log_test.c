@@ -181,17 +181,17 @@ static void test_limit(void)
     start(LOG_JSON);
     for (int i = 0; i < 1000; i++)
         say(i);
-    is_int(lines, 20, "a call site has 20 lines a minute");
+    is_int(lines, 20, "field 24: a call site has 20 lines a minute");
     log_info("m", "other");
     is_int(lines, 21, "another site has its own");
     fake_clock_advance(&fc, 59999);
     say(1);
-    is_int(lines, 21, "a minute is a minute");
+    is_int(lines, 21, "field 24: a minute is a minute");
     got_len = 0;
     fake_clock_advance(&fc, 1);
     say(1);
     is_int(lines, 23, "then it goes on");
-    has_str(got, "\"event\":\"left-out\",\"count\":\"981\",\"of\":\"again\"}\n", "having said how many were left out");
+    has_str(got, "\"event\":\"left-out\",\"count\":\"981\",\"of\":\"again\"}\n", "field 24: having said how many were left out");
     got_len = 0;
     fake_clock_advance(&fc, 60000);
     say(1);
