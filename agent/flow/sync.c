@@ -10,7 +10,7 @@
 #include "flow/backoff.h"
 #include "flow/sync_priv.h"
 
-enum { RECHECK_LOST_MIN_MS = 2000, RECHECK_LOST_MAX_MS = 60000, KICK_SPREAD_MS = 2000, SHORT_WATCH_LIMIT = 5, CHECK_TIMEOUT_MS = 10000 };
+enum { RECHECK_LOST_MIN_MS = 2000, RECHECK_LOST_MAX_MS = 60000, KICK_SPREAD_MS = 1500, SHORT_WATCH_LIMIT = 5, CHECK_TIMEOUT_MS = 10000 };
 
 static const struct kube_type namespaces = { "", "v1", "namespaces" };
 static const char *const link_words[] = { "Offline", "Online", "IdentityLost", "Standby" };
