@@ -316,28 +316,86 @@ static void too_old_always(bool old_server)
 
 // --- 17, 18: what is no proof that anything was deleted
 
-static void doubt(enum sim_doubt d, const char *line, bool lost)
+// Ten minutes of it, a restart of the agent and ten minutes more change nothing; what runs is looked after.
+static void stands(struct world *w, const char *line, const char *word)
 {
-    struct world *w = world_at_work("auto");
     uint64_t print = check_fingerprint(w), stops = w->port.stops;
-    const char *word = sim_doubt_words[d];
-    sim_server_doubt(&w->server, d);
-    world_live(w, 10 * MINUTE);
-    ok(check_fingerprint(w) == print && w->port.stops == stops, "%s: %s: everything stands", line, word);
-    is_int(running(w), 2, "%s: %s: and runs", line, word);
-    is_int(link_of(w), lost ? LINK_IDENTITY_LOST : LINK_OFFLINE, "%s: %s: said as what it is", line, word);
-    agent_restart(w, 1000);
-    world_live(w, 10 * MINUTE);
-    ok(check_fingerprint(w) == print && w->port.stops == stops, "%s: %s: after a restart of the agent, too", line, word);
+    for (int i = 0; i < 2; i++) {
+        world_live(w, 10 * MINUTE);
+        ok(check_fingerprint(w) == print && w->port.stops == stops, "%s: %s: everything stands%s", line, word,
+           i > 0 ? ", after a restart of the agent too" : "");
+        is_int(running(w), 2, "%s: %s: and runs", line, word);
+        if (i == 0)
+            agent_restart(w, 1000);
+    }
     port_fake_crash(w->port.port, APP, 0, 1);
     world_live(w, MINUTE);
     is_int(running(w), 2, "%s: %s: and is looked after", line, word);
-    sim_server_doubt(&w->server, DOUBT_NONE);
+}
+
+static void is_over(struct world *w, const char *line, const char *word)
+{
     becomes_right(w, BACK_MS, "field 17, 18: when the doubt is over all is right");
     sim_server_delete(&w->server, sim_server_find(&w->server, "edgeapps", "app-0"));
     world_live(w, MINUTE);
     is_int(running(w), 0, "%s: %s: a deletion that is one is one", line, word);
     world_end(w, line);
+}
+
+static void doubt(enum sim_doubt d, const char *line, enum link_state link)
+{
+    struct world *w = world_at_work("auto");
+    sim_server_doubt(&w->server, d);
+    world_live(w, 5 * MINUTE);
+    is_int(link_of(w), link, "%s: %s: is told as what it is", line, sim_doubt_words[d]);
+    stands(w, line, sim_doubt_words[d]);
+    sim_server_doubt(&w->server, DOUBT_NONE);
+    is_over(w, line, sim_doubt_words[d]);
+}
+
+// A proxy that cuts lists and streams and ends them as if they were whole.
+static void cut_and_hidden(bool old_server)
+{
+    const char *word = old_server ? "pages that end in the middle" : "streams that end in the middle";
+    struct world *w = world_at_work("auto");
+    w->net.hides_cuts = true;
+    w->server.old_server = old_server;
+    sim_server_doubt(&w->server, DOUBT_TRUNCATED);
+    sync_resync(w->agent->sync, false);
+    stands(w, "field 18", word);
+    sim_server_doubt(&w->server, DOUBT_NONE);
+    is_over(w, "field 18", word);
+}
+
+static void set_uid(struct world *w, const char *namespace, const char *uid)
+{
+    struct sim_object *o = sim_store_get(&w->server, sim_type_find("", "v1", "namespaces"), "", namespace);
+    json_set_str((struct json *)json_get(o->json, "metadata"), "uid", uid);
+    sim_store_changed(&w->server, o);
+}
+
+static void swap_cluster(struct world *w, const char *system, const char *own, bool empty)
+{
+    set_uid(w, "kube-system", system);
+    set_uid(w, SIM_NS, own);
+    sim_each_object(o, &w->server) o->hidden = empty && strcmp(o->type->group, "edge.limpet.dev") == 0;
+    sim_server_compact(&w->server);
+    sim_server_restart(&w->server);
+}
+
+// Another cluster answers; it has a namespace of our name, with nothing in it, and takes our credential.
+static void other_cluster_of_same_names(void)
+{
+    char system[40], own[40];
+    const struct sim_type *t = sim_type_find("", "v1", "namespaces");
+    struct world *w = world_at_work("auto");
+    snprintf(system, sizeof(system), "%s", sim_store_get(&w->server, t, "", "kube-system")->uid);
+    snprintf(own, sizeof(own), "%s", sim_store_get(&w->server, t, "", SIM_NS)->uid);
+    swap_cluster(w, "99999999-0000-4000-8000-000000000001", "99999999-0000-4000-8000-000000000002", true);
+    stands(w, "field 18", "an empty namesake");
+    is_int(link_of(w), LINK_IDENTITY_LOST, "field 18: an empty namesake: is told as what it is");
+    swap_cluster(w, system, own, false);
+    is_over(w, "field 18", "an empty namesake");
 }
 
 // --- 31: what is needed comes later
@@ -443,13 +501,16 @@ int main(void)
     too_old_once(true);
     too_old_always(false);
     too_old_always(true);
-    doubt(DOUBT_TERMINATING, "field 17", true);
-    doubt(DOUBT_NO_NAMESPACE, "field 17", true);
-    doubt(DOUBT_FORBIDDEN, "field 17", true);
-    doubt(DOUBT_UNAUTHORIZED, "field 17", false);
-    doubt(DOUBT_TRUNCATED, "field 18", false);
-    doubt(DOUBT_PORTAL, "field 18", false);
-    doubt(DOUBT_OTHER_CLUSTER, "field 18", true);
+    doubt(DOUBT_TERMINATING, "field 17", LINK_IDENTITY_LOST);
+    doubt(DOUBT_NO_NAMESPACE, "field 17", LINK_IDENTITY_LOST);
+    doubt(DOUBT_FORBIDDEN, "field 17", LINK_IDENTITY_LOST);
+    doubt(DOUBT_UNAUTHORIZED, "field 17", LINK_OFFLINE);
+    doubt(DOUBT_TRUNCATED, "field 18", LINK_OFFLINE);
+    doubt(DOUBT_PORTAL, "field 18", LINK_OFFLINE);
+    doubt(DOUBT_OTHER_CLUSTER, "field 18", LINK_IDENTITY_LOST);
+    cut_and_hidden(false);
+    cut_and_hidden(true);
+    other_cluster_of_same_names();
     crd_comes_later();
     clock_steps();
     return done_testing();

@@ -30,6 +30,7 @@ struct sim_net {
     int fault_percent; // of requests that meet one
     // Requests whose path holds this text (NULL = none): put off for an hour by a 503, or never answered.
     const char *put_off, *unanswered;
+    bool hides_cuts; // a body that was cut looks as if it had ended there (a proxy that closes and says nothing)
     int64_t latency_ms;
     uint64_t submitted, faults;
     size_t under_way, most_under_way;
