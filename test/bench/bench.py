@@ -156,6 +156,7 @@ def main():
     if os.geteuid() != 0:
         say("only root may make network namespaces and mount a file system")
         return 1
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     before = proc.load()
     rig = Rig(wanted.keep)
