@@ -278,8 +278,17 @@ static bool all_is_told(struct world *w, char why[256])
            WRONG("%" PRId64 " events and %" PRId64 " statuses still wait", s.events_pending, s.status_pending);
 }
 
+static bool is_online(struct world *w, char why[256])
+{
+    struct sync_stats s;
+    sync_stats(w->agent->sync, &s);
+    return s.link == LINK_ONLINE || WRONG("the agent is not online: %.200s", sync_why(w->agent->sync));
+}
+
 const char *check_right(struct world *w, char why[256])
 {
+    if (!is_online(w, why))
+        return why;
     sim_each_object(o, &w->server) if (!object_is_right(w, o, why)) return why;
     return paths_are_right(w, why) && nothing_is_left(w, why) && all_is_told(w, why) ? NULL : why;
 }
@@ -292,13 +301,19 @@ static int mix_instance(void *ctx, const struct inst *i)
     return 0;
 }
 
+uint64_t check_files_print(struct world *w)
+{
+    uint64_t h = HASH_SEED;
+    for (int i = 0; i < PATHS; i++)
+        h = hash_bytes(h, content(w, w->paths[i].path), strlen(content(w, w->paths[i].path)) + 1);
+    return h;
+}
+
 uint64_t check_fingerprint(struct world *w)
 {
     struct err e = ERR_INIT;
-    uint64_t h = HASH_SEED;
+    uint64_t h = check_files_print(w);
     (void)!w->port.port->ops->each(w->port.port, NULL, mix_instance, &h, &e);
-    for (int i = 0; i < PATHS; i++)
-        h = hash_bytes(h, content(w, w->paths[i].path), strlen(content(w, w->paths[i].path)) + 1);
     return h;
 }
 

@@ -256,13 +256,22 @@ void sim_server_restart(struct sim_server *v)
     }
 }
 
-// Of a restored database half of the objects are too new.
+static void tell_deleted(struct sim_server *v, const struct sim_object *o)
+{
+    struct sim_change c = { .rv = ++v->rv, .what = "DELETED", .type = o->type, .text = o->text };
+    snprintf(c.ns, sizeof(c.ns), "%s", o->ns);
+    sim_tell_streams(v, &c);
+}
+
+// Of a restored database half of the objects are too new. A namespace that is being deleted takes its objects along while they are watched.
 static void hide(struct sim_server *v, enum sim_doubt d)
 {
     sim_each_object(o, v)
     {
         bool kind = strcmp(o->type->group, "edge.limpet.dev") == 0;
         o->hidden = kind && (hides_all(d) || (d == DOUBT_RESTORED && rng_chance(&v->rng, 50)));
+        if (o->hidden && d == DOUBT_TERMINATING)
+            tell_deleted(v, o);
     }
 }
 
@@ -279,7 +288,8 @@ void sim_server_doubt(struct sim_server *v, enum sim_doubt d)
     v->doubt = d;
     hide(v, d);
     sim_server_compact(v);
-    sim_server_restart(v);
+    if (d != DOUBT_TERMINATING)
+        sim_server_restart(v);
 }
 
 // --- Requests

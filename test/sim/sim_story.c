@@ -369,7 +369,26 @@ void story_idle_hour(struct world *w)
 
 // --- Doubt
 
-static void live_in_doubt(struct world *w)
+// Somebody removes the store of an agent that is down. It knows nothing then, and knowing nothing proves nothing. (A restored database or
+// another cluster it could not tell from the right one.)
+static void lose_store(struct world *w)
+{
+    static const char *const files[] = { "/var/lib/limpet/limpet.db", "/var/lib/limpet/limpet.db-wal" };
+    sim_note(&w->sim, "machine", "the store is lost");
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        sim_disk_remove(&w->disk, files[i]);
+    for (int i = 0; i < PATHS; i++)
+        w->paths[i].settled = w->paths[i].before_known = false;
+    w->store_was_lost = true;
+    witness_store_lost(w);
+}
+
+static bool may_lose_store(enum sim_doubt d)
+{
+    return d != DOUBT_RESTORED && d != DOUBT_OTHER_CLUSTER;
+}
+
+static void live_in_doubt(struct world *w, enum sim_doubt d)
 {
     int64_t until_ms = w->sim.now_ms + rng_between(&w->rng, 2, 18) * MINUTE;
     while (w->sim.now_ms < until_ms && !w->sim.broken) {
@@ -378,8 +397,20 @@ static void live_in_doubt(struct world *w)
             agent_kill(w, 3000);
         else if (rng_chance(&w->rng, 25))
             agent_restart(w, 1000);
+        if (w->agent == NULL && may_lose_store(d) && rng_chance(&w->rng, 20))
+            lose_store(w);
     }
     world_live(w, 30 * 1000); // it is there again, and has looked at the machine
+}
+
+static void check_doubt(struct world *w, enum sim_doubt d, const char *when, uint64_t print, uint64_t files, uint64_t stops)
+{
+    if (w->sim.broken)
+        return;
+    // Without its store the agent does not know that an instance had ended for good, and starts it again.
+    bool same = w->store_was_lost ? check_files_print(w) == files : check_fingerprint(w) == print;
+    if (w->port.stops != stops || !same)
+        sim_violation(&w->sim, "the machine was changed %s doubt (%s)", when, sim_doubt_words[d]);
 }
 
 void story_doubt(struct world *w)
@@ -387,15 +418,14 @@ void story_doubt(struct world *w)
     world_live(w, MINUTE); // the last program that was started while they behaved badly has ended
     story_peace(w);
     enum sim_doubt d = (enum sim_doubt)rng_between(&w->rng, DOUBT_NONE + 1, DOUBTS - 1);
-    uint64_t print = check_fingerprint(w), stops = w->port.stops;
+    uint64_t print = check_fingerprint(w), files = check_files_print(w), stops = w->port.stops;
     if (w->sim.broken)
         return;
+    w->store_was_lost = false;
     sim_server_doubt(&w->server, d);
-    live_in_doubt(w);
-    if (!w->sim.broken && (w->port.stops != stops || check_fingerprint(w) != print))
-        sim_violation(&w->sim, "the machine was changed on doubt (%s)", sim_doubt_words[d]);
+    live_in_doubt(w, d);
+    check_doubt(w, d, "on", print, files, stops);
     sim_server_doubt(&w->server, DOUBT_NONE);
     story_peace(w);
-    if (!w->sim.broken && (w->port.stops != stops || check_fingerprint(w) != print))
-        sim_violation(&w->sim, "the machine was changed after doubt (%s)", sim_doubt_words[d]);
+    check_doubt(w, d, "after", print, files, stops);
 }

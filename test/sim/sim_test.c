@@ -35,8 +35,8 @@ static uint64_t run_seed(uint64_t seed, bool verbose, bool *right)
     world_init(w, seed, verbose);
     story(w);
     uint64_t hash = w->sim.hash;
-    *right = ok(!w->sim.broken, "seed %" PRIu64 ": %" PRIu64 " facts, %d lives, %.1f h, %" PRIu64 " requests, %" PRIu64 " commits' writes",
-                seed, w->sim.n_notes, w->lives, (double)w->sim.now_ms / HOUR, w->server.requests, w->disk.store_writes);
+    *right = ok(!w->sim.broken, "seed %" PRIu64 ": %d lives in %.1f h, %" PRIu64 " requests, %" PRIu64 " facts, hash %016" PRIx64, seed,
+                w->lives, (double)w->sim.now_ms / HOUR, w->server.requests, w->sim.n_notes, hash);
     if (!*right) {
         diag("%s", w->sim.verdict);
         sim_shows(&w->sim, SHOWN_NOTES);

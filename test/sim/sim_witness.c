@@ -107,6 +107,22 @@ void witness_agent_dies(struct world *w)
     w->witness.commits = 0;
 }
 
+void witness_store_lost(struct world *w)
+{
+    w->witness.last_seq = 0;
+    list_each_safe(it, next, &w->witness.versions) {
+        list_del(it);
+        free(container_of(it, struct version, link));
+    }
+    list_each_safe(it, next, &w->witness.promises) {
+        if (container_of(it, struct promise, link)->kept)
+            continue;
+        list_del(it);
+        free(container_of(it, struct promise, link));
+    }
+    sim_each_object(o, &w->server) o->accepted_seq = 0;
+}
+
 // --- What the server takes
 
 // The newest place in the order at which the agent meant to say this.

@@ -77,7 +77,8 @@ struct world {
     const char *mode;
     int64_t max_events;
     struct managed_path paths[PATHS];
-    int edits; // running number, so that each spec differs
+    bool store_was_lost; // in this doubt
+    int edits;           // running number, so that each spec differs
     char log[LOG_LINES][LOG_LINE_MAX];
     uint64_t n_log;
 };
@@ -110,12 +111,14 @@ void witness_init(struct world *w);
 void witness_fini(struct world *w);
 void witness_turn(struct world *w); // after each turn of the loop
 void witness_agent_dies(struct world *w);
-void witness_sums_up(struct world *w); // at peace: is every promise kept?
+void witness_store_lost(struct world *w); // its order begins anew
+void witness_sums_up(struct world *w);    // at peace: is every promise kept?
 
 // sim_check.c
 const char *check_right(struct world *w, char why[256]); // NULL = the machine and the server's status are as the specs say
 void check_note_peace(struct world *w);                  // remembers what lies where
 uint64_t check_fingerprint(struct world *w);             // of running instances and managed files
+uint64_t check_files_print(struct world *w);             // of the files alone
 void check_bounds(struct world *w);
 
 #endif
