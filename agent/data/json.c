@@ -210,11 +210,13 @@ static bool only_space(const char *p, const char *end)
 
 int json_parse(struct json **out, const char *text, size_t len, struct err *e)
 {
-    bool has_nul;
-    int r = json_check(text, len, &has_nul, e);
+    struct json_facts facts;
+    int r = json_check(text, len, &facts, e);
     if (r != 0)
         return r;
-    if (has_nul)
+    if (facts.depth > JSON_DEPTH_MAX)
+        return err_set(e, E_TOOBIG, "JSON: nested too deeply: %d levels, more than %d", facts.depth, JSON_DEPTH_MAX);
+    if (facts.has_nul)
         return err_set(e, E_INVAL, "JSON: a string holds \\u0000");
     hook();
     mem.over = mem.failed = false;

@@ -66,16 +66,18 @@ static enum scan_event bad(struct json_scan *s, const char *why)
 
 static bool in_object(const struct json_scan *s)
 {
-    return s->depth > 0 && (s->objects >> (s->depth - 1) & 1) != 0;
+    int top = s->depth - 1;
+    return top >= 0 && (s->objects[top / 8] >> (top % 8) & 1) != 0;
 }
 
 static enum scan_event open_container(struct json_scan *s, bool object)
 {
-    if (s->depth == JSON_DEPTH_MAX)
+    if (s->depth == JSON_SCAN_DEPTH)
         return bad(s, "nested too deeply");
-    uint64_t bit = UINT64_C(1) << s->depth;
-    s->objects = object ? s->objects | bit : s->objects & ~bit;
+    unsigned char bit = (unsigned char)(1U << s->depth % 8), *at = &s->objects[s->depth / 8];
+    *at = (unsigned char)(object ? *at | bit : *at & ~bit);
     s->depth++;
+    s->deepest = MAX(s->deepest, s->depth);
     s->state = object ? ST_FIRST_KEY : ST_FIRST_ITEM;
     return SCAN_MORE;
 }
@@ -387,7 +389,7 @@ bool json_scan_done(const struct json_scan *s)
     return s->state == ST_AFTER || (s->state == ST_NUMBER && number_next[s->number][C_OTHER] == N_END);
 }
 
-int json_check(const char *text, size_t len, bool *has_nul, struct err *e)
+int json_check(const char *text, size_t len, struct json_facts *facts, struct err *e)
 {
     struct json_scan s;
     json_scan_init(&s);
@@ -397,7 +399,7 @@ int json_check(const char *text, size_t len, bool *has_nul, struct err *e)
             return err_set(e, E_INVAL, "JSON at byte %zu: %s", s.offset, s.why);
     if (!json_scan_done(&s))
         return err_set(e, E_INVAL, "JSON ends too early, at byte %zu", len);
-    if (has_nul != NULL)
-        *has_nul = s.has_nul;
+    if (facts != NULL)
+        *facts = (struct json_facts){ s.has_nul, s.deepest };
     return 0;
 }

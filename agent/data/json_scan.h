@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // json_scan — a strict JSON reader that is fed bytes and answers where keys and values begin and end.
 //
-// RFC 8259 to the letter: no BOM, no comments, no leading zeros, well-formed UTF-8, escaped surrogates only in pairs, at most
-// JSON_DEPTH_MAX containers inside each other. Bytes come in chunks cut anywhere; the state is this struct, nothing is allocated.
+// RFC 8259 to the letter: no BOM, no comments, no leading zeros, well-formed UTF-8, escaped surrogates only in pairs. It follows any
+// depth that an API server takes, so that one object nested beyond reason is an object and not a damaged stream; trees stop at
+// JSON_DEPTH_MAX. Bytes come in chunks cut anywhere; the state is this struct, nothing is allocated.
 // Not a parser: it builds nothing and keeps no bytes. object.c and object_list.c use the positions, json.c the verdict.
 #ifndef DATA_JSON_SCAN_H
 #define DATA_JSON_SCAN_H
@@ -10,7 +11,10 @@
 #include "base/err.h"
 #include "base/util.h"
 
-enum { JSON_DEPTH_MAX = 64 };
+enum {
+    JSON_DEPTH_MAX = 64,    // containers inside each other that become a tree
+    JSON_SCAN_DEPTH = 10240 // that are read: the API server's 10,000 and what it wraps around an object
+};
 
 enum scan_event {
     SCAN_MORE,        // the chunk is used up
@@ -26,8 +30,9 @@ struct json_scan {
     size_t offset;   // bytes consumed, over all chunks
     const char *why; // after SCAN_BAD
     bool has_nul;    // some string held \u0000
+    int deepest;     // the largest depth so far
     // The rest is private.
-    uint64_t objects; // a bit for each open container: 1 = object, 0 = array
+    unsigned char objects[JSON_SCAN_DEPTH / 8]; // a bit for each open container: 1 = object, 0 = array
     const char *word; // what must still come of true, false, null
     uint8_t state, number;
     uint8_t need, lo, hi;  // UTF-8: continuation bytes to come, bounds of the next
@@ -42,7 +47,13 @@ enum scan_event json_scan_run(struct json_scan *s, const char *p, size_t n, size
 // True when what was read is one whole document.
 bool json_scan_done(const struct json_scan *s);
 
-// The whole text at once. E_INVAL with the offset of the first byte that may not stand there. `has_nul` may be NULL.
-int json_check(const char *text, size_t len, bool *has_nul, struct err *e) MUST_USE;
+// What the grammar allows and a tree may not hold.
+struct json_facts {
+    bool has_nul;
+    int depth;
+};
+
+// The whole text at once. E_INVAL with the offset of the first byte that may not stand there. `facts` may be NULL.
+int json_check(const char *text, size_t len, struct json_facts *facts, struct err *e) MUST_USE;
 
 #endif

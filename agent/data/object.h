@@ -2,7 +2,7 @@
 // object — Kubernetes objects as bytes: a scanner that finds what matters without building a tree.
 //
 // Objects keep their bytes as they came (integers beyond 2^53 survive) with `metadata.managedFields` and `status` cut out by span.
-// The scanner is iterative, validates the whole text as JSON (RFC 8259, UTF-8, depth <= 64) and never allocates.
+// The scanner is iterative, validates the whole text as JSON (json_scan.h) and never allocates.
 // A list is split into items while it streams in: memory is one item, not one list.
 #ifndef DATA_OBJECT_H
 #define DATA_OBJECT_H

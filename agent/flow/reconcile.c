@@ -439,15 +439,21 @@ static void pass_gone(struct work *w)
     workq_remove(g->q, key);
 }
 
-// Too large to be understood (also: its tree is over a pass's memory). It says so; the machine stays as it is.
-static void pass_too_large(struct work *w, const struct err *why)
+// Sound as it lies in the cache, but nothing that can be taken: too large, too deep, its tree over a pass's memory, text with a NUL in it.
+static bool is_refused(const struct work *w, int rc)
+{
+    return rc == E_TOOBIG || (rc == E_INVAL && w->pass.uid != NULL);
+}
+
+// It says so; the machine stays as it is.
+static void pass_refused(struct work *w, const struct err *why)
 {
     struct err e = ERR_INIT;
     json_cap(0);
     int rc = work_status(w, &e);
     if (rc == 0) {
         status_keep_prev(w->pass.status);
-        status_cond(w->pass.status, "Accepted", COND_FALSE, "TooLarge", "%s", why->msg);
+        status_cond(w->pass.status, "Accepted", COND_FALSE, action_of(why->cls)->reason, "%s", why->msg);
         rc = write_status(w, &e);
     }
     settle_error(w, rc < 0 ? &e : why);
@@ -476,8 +482,8 @@ static void pass_run(struct engine *g, struct object_state *os)
         pass_present(&w);
     else if (rc == E_NOTFOUND)
         pass_gone(&w);
-    else if (rc == E_TOOBIG)
-        pass_too_large(&w, &e);
+    else if (is_refused(&w, rc))
+        pass_refused(&w, &e);
     else
         pass_unreadable(&w, &e);
     work_fini(&w);

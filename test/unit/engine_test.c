@@ -452,6 +452,23 @@ static void large(void)
     ok(says("ones", "TooLarge"), "so does one whose tree would be");
 }
 
+// Sound JSON that no tree can hold.
+static void unreadable(void)
+{
+    char deep[2 * JSON_DEPTH_MAX + 8] = "{\"a\":";
+    reset(fine);
+    put("nul", "{\"a\":\"x\\u0000\"}", 1);
+    turn(3);
+    ok(says("nul", "Invalid") && says("nul", "u0000"), "a text with a NUL is refused, and why");
+    memset(deep + 5, '[', JSON_DEPTH_MAX);
+    memset(deep + 5 + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
+    strcpy(deep + 5 + 2 * JSON_DEPTH_MAX, "}");
+    put("deep", deep, 1);
+    turn(3);
+    ok(says("deep", "TooLarge") && says("deep", "deep"), "so is what is nested too deeply");
+    is_int(script.passes, 0, "neither reaches a reconcile");
+}
+
 int main(void)
 {
     struct err e = ERR_INIT;
@@ -468,6 +485,7 @@ int main(void)
     absence();
     damaged();
     large();
+    unreadable();
     engine_free(engine);
     registry_free(registry);
     outbox_close(env.outbox);

@@ -179,7 +179,7 @@ static void test_depth(void)
     memset(text, '[', DEPTH);
     memset(text + DEPTH, ']', DEPTH);
     is_int(refused(text + 1, 2 * JSON_DEPTH_MAX, &e), 0, "%d levels are taken", JSON_DEPTH_MAX);
-    is_int(refused(text, sizeof(text), &e), E_INVAL, "one more is not");
+    is_int(refused(text, sizeof(text), &e), E_TOOBIG, "one more is not");
     has_str(e.msg, "deep", "... and says so");
 }
 

@@ -195,17 +195,19 @@ static void test_grammar(void)
 
 static void test_depth(void)
 {
-    enum { DEPTH = JSON_DEPTH_MAX + 1 };
-    char text[2 * DEPTH];
+    enum { DEPTH = JSON_SCAN_DEPTH + 1 };
+    static char text[2 * DEPTH];
     memset(text, '[', DEPTH);
     memset(text + DEPTH, ']', DEPTH);
-    is_int(check((struct text){ text + 1, 2 * JSON_DEPTH_MAX }), 0, "64 arrays deep");
-    is_int(check((struct text){ text, sizeof(text) }), E_INVAL, "65 arrays deep");
-    bool has_nul = true;
-    is_int(json_check("\"\\u0001\"", 8, &has_nul, NULL), 0, "an escaped control character");
-    ok(!has_nul, "is no NUL");
-    is_int(json_check("[\"\\u0000\"]", 10, &has_nul, NULL), 0, "an escaped NUL is JSON");
-    ok(has_nul, "... and told");
+    struct json_facts facts;
+    is_int(check((struct text){ text + 1, 2 * JSON_SCAN_DEPTH }), 0, "as deep as an API server lets it be");
+    is_int(json_check(text + 1, 2 * JSON_SCAN_DEPTH, &facts, NULL), 0, "... and what is too deep for a tree");
+    is_int(facts.depth, JSON_SCAN_DEPTH, "... is told");
+    is_int(check((struct text){ text, sizeof(text) }), E_INVAL, "one array more");
+    is_int(json_check("\"\\u0001\"", 8, &facts, NULL), 0, "an escaped control character");
+    ok(!facts.has_nul, "is no NUL");
+    is_int(json_check("[\"\\u0000\"]", 10, &facts, NULL), 0, "an escaped NUL is JSON");
+    ok(facts.has_nul, "... and told");
 }
 
 static void test_events(void)
