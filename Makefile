@@ -99,7 +99,7 @@ ifeq ($(CC),musl-gcc)
   KERNEL = -idirafter build/deps/kernel
   DEPS_ENV := HOST=$(NATIVE) DEPS_LDFLAGS=-static
 else
-  LINK = $(CC) $(or $(2),-fno-lto) -static-pie $(LDFLAGS_ALL) -o $@ $(1) -L$(DEPS)/lib $(LIBS) -lpthread
+  LINK = $(CC) $(or $(2),-fno-lto) -fPIE -static-pie $(LDFLAGS_ALL) -o $@ $(1) -L$(DEPS)/lib $(LIBS) -lpthread
   DEPS_ENV := HOST=$(TARGET) DEPS_LDFLAGS=-static
 endif
 endif
