@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "data/db_priv.h"
@@ -23,6 +24,30 @@ static int make_dir(struct db *db, struct err *e)
     return db->disk->ops->mkdirs(db->disk, dir, 0700, 0, e);
 }
 
+static void log_name(const struct db *db, char out[PATH_BOUND + 8])
+{
+    snprintf(out, PATH_BOUND + 8, "%s-wal", db->path);
+}
+
+// What stands where the store or its log should. A directory or a link is no store and a FIFO would be waited for; it goes out of the way.
+// What others may read or write is ours again: the specs in it say what root runs.
+static int claim(struct db *db, const char *path, struct err *e)
+{
+    struct fs_stat st;
+    struct err why = ERR_INIT;
+    int r = db->disk->ops->stat(db->disk, path, 0, &st, &why);
+    if (r == E_NOTFOUND)
+        return 0;
+    if (r != 0)
+        return err_set(e, r, "%s", why.msg);
+    if (st.type != FS_FILE)
+        return db_set_aside(db, path, e);
+    if ((st.mode & 077) == 0 && st.uid == geteuid())
+        return 0;
+    log_warn("db", "store-claimed path=%s mode=%04o uid=%u", path, (unsigned)st.mode, (unsigned)st.uid);
+    return db->disk->ops->chattr(db->disk, path, 0600, geteuid(), getegid(), 0, e);
+}
+
 static int64_t size_below_root(struct db *db, const char *path, struct err *e)
 {
     struct fs_stat st;
@@ -34,7 +59,7 @@ static int64_t size_below_root(struct db *db, const char *path, struct err *e)
 static bool stopped_uncleanly(struct db *db)
 {
     char log[PATH_BOUND + 8];
-    snprintf(log, sizeof(log), "%s-wal", db->path);
+    log_name(db, log);
     return size_below_root(db, log, NULL) > 0;
 }
 
@@ -86,10 +111,16 @@ static int salvage_and_attach(struct db *db, struct err *why, struct err *e)
 
 static int open_file(struct db *db, struct err *e)
 {
+    char log[PATH_BOUND + 8];
     struct err why = ERR_INIT;
+    log_name(db, log);
     int r = make_dir(db, e);
     if (r == 0)
         r = db_finish_salvage(db, e);
+    if (r == 0)
+        r = claim(db, db->path, e);
+    if (r == 0)
+        r = claim(db, log, e);
     if (r == 0 && size_below_root(db, db->path, &why) == E_NOTFOUND)
         r = db_create(db, e);
     if (r != 0)

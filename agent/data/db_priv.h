@@ -97,6 +97,8 @@ bool db_pages_header_ok(struct db_pages *p);
 
 // Puts a new file with what can be read in the place of the damaged one, which is set aside. Fills db->salvage. No connection may be open.
 int db_salvage(struct db *db, const char *why, struct err *e) MUST_USE;
+// Takes what is no file out of the way. Fills db->salvage.
+int db_set_aside(struct db *db, const char *path, struct err *e) MUST_USE;
 // Makes an empty store (an unfinished one is replaced) and puts it in its place.
 int db_create(struct db *db, struct err *e) MUST_USE;
 // Finishes what a crash left between the two renames of a salvage.

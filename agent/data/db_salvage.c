@@ -351,13 +351,29 @@ static void remove_asides(const struct db *db)
     buf_fini(&a.names);
 }
 
+static void name_aside(struct db *db, const char *path)
+{
+    snprintf(db->salvage.aside, sizeof(db->salvage.aside), "%.250s.corrupt-%lld", path,
+             (long long)(clock_wall_us(db->clock) / 1000000));
+}
+
+int db_set_aside(struct db *db, const char *path, struct err *e)
+{
+    name_aside(db, path);
+    int r = db->disk->ops->rename(db->disk, path, db->salvage.aside, 0, e);
+    if (r != 0)
+        return r;
+    db->salvage.happened = true;
+    log_warn("db", "store-set-aside path=%s aside=%s why=\"it is no regular file\"", path, db->salvage.aside);
+    return 0;
+}
+
 // The file before its log: as long as the damaged store is in its place, its log is, too.
 static int swap(struct db *db, const char *salvaged, struct err *e)
 {
     char log[NAME_ROOM], aside_log[NAME_ROOM];
     struct disk *d = db->disk;
-    snprintf(db->salvage.aside, sizeof(db->salvage.aside), "%.250s.corrupt-%lld", db->path,
-             (long long)(clock_wall_us(db->clock) / 1000000));
+    name_aside(db, db->path);
     snprintf(log, sizeof(log), "%.250s-wal", db->path);
     snprintf(aside_log, sizeof(aside_log), "%.280s-wal", db->salvage.aside);
     int r = d->ops->rename(d, db->path, db->salvage.aside, 0, e);

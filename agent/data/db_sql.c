@@ -63,10 +63,15 @@ int db_error(struct sqlite3 *sq, int rc, struct err *e, const char *doing)
                          : err_set(e, cls, "store: %s: %s (%d)", doing, text, rc);
 }
 
-int db_exec(struct sqlite3 *sq, const char *sql, struct err *e)
+static int exec_as(struct sqlite3 *sq, const char *sql, const char *doing, struct err *e)
 {
     int rc = sqlite3_exec(sq, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? 0 : db_error(sq, rc, e, sql);
+    return rc == SQLITE_OK ? 0 : db_error(sq, rc, e, doing);
+}
+
+int db_exec(struct sqlite3 *sq, const char *sql, struct err *e)
+{
+    return exec_as(sq, sql, sql, e);
 }
 
 // Prepares and steps once. The caller finalizes *st, also after an error.
@@ -109,7 +114,7 @@ static int set_up(const struct db *db, struct sqlite3 *sq, struct err *e)
     sqlite3_limit(sq, SQLITE_LIMIT_LENGTH, DB_ROW_MAX);
     int r = db_add_crc_function(sq, e);
     if (r == 0)
-        r = db_exec(sq, settings, e);
+        r = exec_as(sq, settings, "settings", e);
     if (r != 0 && sqlite3_errcode(sq) == SQLITE_ERROR) // these texts are right: it is the file that is not understood
         r = err_set(e, E_CORRUPT, "store: %s", sqlite3_errmsg(sq));
     if (r == 0)

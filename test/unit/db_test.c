@@ -410,6 +410,57 @@ static void test_bad_paths(void)
     is_int(db_open(&db, disk, &fc.clock, &(struct db_conf){ long_path, 0 }, &e), E_INVAL, "a path that leaves no room for its suffixes");
 }
 
+static int make_dir_there(const char *path)
+{
+    char inside[256];
+    snprintf(inside, sizeof(inside), "%s/x", path);
+    return mkdir(path, 0755) == 0 ? mkdir(inside, 0755) : -1;
+}
+
+static int make_fifo(const char *path)
+{
+    return mkfifo(path, 0644);
+}
+
+static int make_link(const char *path)
+{
+    return symlink("/etc/passwd", path);
+}
+
+// Opened, a FIFO would be waited for, and what a link leads to is not ours.
+static void test_no_file(void)
+{
+    static int (*const make[])(const char *) = { make_dir_there, make_fifo, make_link };
+    static const char *const names[] = { STORE, STORE "-wal" };
+    char p[200], aside[200];
+    for (size_t i = 0; i < ARRAY_LEN(make) * 2; i++) {
+        new_root();
+        db_close(open_store());
+        if (i % 2 == 0)
+            (void)!unlink(real_path(STORE, p));
+        is_int(make[i / 2](real_path(names[i % 2], p)), 0, "no file is there (%zu)", i);
+        struct db *db = open_store();
+        struct stat st;
+        ok(db_salvaged(db)->happened, "a store opens all the same, and says so");
+        ok(lstat(real_path(db_salvaged(db)->aside, aside), &st) == 0 && !S_ISREG(st.st_mode), "what was there is beside it");
+        ok(lstat(p, &st) == 0 && S_ISREG(st.st_mode), "in its place is a file");
+        db_close(db);
+    }
+}
+
+static void test_open_to_others(void)
+{
+    char p[200];
+    struct stat st;
+    new_root();
+    db_close(open_store());
+    is_int(chmod(real_path(STORE, p), 0666) + (geteuid() == 0 ? chown(p, 65534, 65534) : 0), 0, "anybody may write the store");
+    struct db *db = open_store();
+    ok(stat(p, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0777) == 0600, "it is ours again");
+    ok(!db_salvaged(db)->happened, "and sound");
+    db_close(db);
+}
+
 // --- Migration
 
 static const char *const test_steps[] = {
@@ -1101,6 +1152,8 @@ int main(void)
     test_idle_open();
     test_second_process();
     test_bad_paths();
+    test_no_file();
+    test_open_to_others();
     test_migration();
     test_migration_fails_whole();
     test_newer_is_untouched();
