@@ -172,11 +172,13 @@ int engine_tombstone(struct db *db, const char *key, const char *uid, struct err
     return intent_put(db, key, TOMBSTONE, uid, e);
 }
 
-// Jitter of +-10 % so that objects that became stable together do not stay together.
+// Jitter of +-10 % so that objects that became stable together do not stay together, then up to the next beat (10 s of 5 min), so that a
+// thousand objects share a few wakeups.
 static int64_t long_requeue(struct engine *g)
 {
-    int64_t d = g->conf.requeue_ms;
-    return d - d / 10 + clock_rand(g->env->clock, d / 5 + 1);
+    int64_t d = g->conf.requeue_ms, beat = MAX(d / 30, (int64_t)1), now = loop_now(g->env->loop);
+    int64_t at = now + d - d / 10 + clock_rand(g->env->clock, d / 5 + 1);
+    return (at + beat - 1) / beat * beat - now;
 }
 
 // Passes.
