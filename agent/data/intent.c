@@ -117,7 +117,8 @@ int intent_each(struct db *db, const char *key, int (*fn)(void *ctx, const char 
     return r;
 }
 
-int intent_named(struct db *db, const char *from, const char *to, int (*fn)(void *ctx, const char *key, const char *name), void *ctx, struct err *e)
+int intent_named(struct db *db, const char *from, const char *to, int (*fn)(void *ctx, const char *key, const char *name), void *ctx,
+                 struct err *e)
 {
     struct db_stmt *s = db_stmt(db, "SELECT key,name FROM intent WHERE name>=?1 AND name<?2 AND crc=" INTENT_CRC " ORDER BY name");
     db_bind_text(s, 1, from);

@@ -447,7 +447,8 @@ static void test_intent_named(void)
 {
     struct err e = ERR_INIT;
     char text[200] = "";
-    static const char *const rows[][2] = { { "k", "/b" }, { "j", "/a/x" }, { "k", "/a/y" }, { "i", "/a" }, { "i", "/a0" }, { "k", "stop" }, { "j", "stop" } };
+    static const char *const rows[][2] = { { "k", "/b" },  { "j", "/a/x" }, { "k", "/a/y" }, { "i", "/a" },
+                                           { "i", "/a0" }, { "k", "stop" }, { "j", "stop" } };
     rig_fresh();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         is_int(intent_put(rig_db, rows[i][0], rows[i][1], "1", &e), 0, "put %s of %s", rows[i][1], rows[i][0]);
