@@ -13,7 +13,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/machine.sh"
 
 node=pump
-ns=$(ns_of $node)
 
 machine_needs
 cluster_up
@@ -52,7 +51,11 @@ command_yaml() {
 # -------------------------------------------------------------------------------------------------------- install and join
 
 machine_make
-ok 'make install' make -C "$top" install DESTDIR="$machine_root" PREFIX=/usr
+make_install() { make -C "$top" install DESTDIR="$machine_root" PREFIX=/usr; }
+make_install >"$work/said" 2>&1 || bail_out "make install: $(tail -n 20 "$work/said")"
+pass 'make install'
+ok 'with the manual pages' test -s "$machine_root/usr/share/man/man8/limpet.8" -a -s "$machine_root/usr/share/man/man8/limpetctl.8" -a \
+	-s "$machine_root/usr/share/man/man5/limpet.ini.5"
 machine_boot || bail_out "the machine does not boot: $(tail -n 5 "$work/console.log")"
 pass 'a machine with systemd boots'
 ok 'systemd finds nothing wrong with limpet.service' M systemd-analyze verify --man=no limpet.service
@@ -60,7 +63,8 @@ M limpet status >/dev/null 2>"$work/said"
 is $? 3 'limpet status without an agent says so'
 
 (umask 077 && "$limpetctl" node add $node --server "$(server_url)" --force >"$work/join.sh") 2>"$work/said" || bail_out "node add: $(<"$work/said")"
-ok 'the printed join command, piped to a shell there' M sh <"$work/join.sh"
+M sh <"$work/join.sh" >"$work/said" 2>&1 || bail_out "join: $(<"$work/said")"
+pass 'the printed join command, piped to a shell there'
 ok 'enabled and started' M systemctl enable --quiet --now limpet
 is "$(unit ActiveState) $(unit SubState) $(unit Type)" 'active running notify' 'the service is up, and said so itself'
 ok 'once systemd calls it up, it answers' answers
@@ -118,7 +122,7 @@ eventually 30 'a workload that exited with 7 while no agent was there is reporte
 eventually 30 'and as failed' equals Failed field eapp leave '{.status.state}'
 
 # --- an upgrade: the program file is replaced under the running agent
-ok 'make install over a running agent' make -C "$top" install DESTDIR="$machine_root" PREFIX=/usr
+ok 'make install over a running agent' make_install
 command_yaml late 'exec sleep 100000' | put
 eventually 30 'the old agent still starts workloads' ready eapp late
 late=$(pid_of late)
