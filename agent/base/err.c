@@ -7,7 +7,15 @@
 
 #include "base/utf8.h"
 
-// Texts quote paths, server replies and file contents; a damaged byte in one of them must not travel into JSON.
+// C0 and C1 controls, which act on a terminal and break lines.
+static bool is_control(const char *s, size_t len)
+{
+    unsigned char c = (unsigned char)s[0];
+    return c < 0x20 || c == 0x7f || (len == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0);
+}
+
+// Texts quote paths, server replies and what programs print: a damaged byte in one of them must not travel into JSON, a control
+// character not to a terminal. An error is one line.
 static void copy_text(struct err *e, const char *text)
 {
     size_t n = strlen(text);
@@ -17,11 +25,12 @@ static void copy_text(struct err *e, const char *text)
     size_t i = 0;
     while (i < n) {
         size_t len = utf8_seq(text + i, n - i);
+        bool control = is_control(text + i, len);
         if (len == 0)
             e->msg[i++] = '?';
         else
             for (; len > 0; len--, i++)
-                e->msg[i] = text[i];
+                e->msg[i] = control ? ' ' : text[i];
     }
     memcpy(e->msg + n, cut ? "..." : "", cut ? sizeof("...") : 1);
 }

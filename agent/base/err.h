@@ -41,7 +41,7 @@ struct err {
     int sys;                // errno behind it, 0 when none
     int http;               // HTTP status behind it, 0 when none
     int64_t retry_after_ms; // > 0: the other side asked for this much patience
-    char msg[ERR_MSG_MAX];  // UTF-8, always terminated; a longer text ends in "..."
+    char msg[ERR_MSG_MAX];  // one line of UTF-8, always terminated; a longer text ends in "...", control characters become blanks
 };
 
 #define ERR_INIT ((struct err){ 0 })
