@@ -47,6 +47,7 @@ openssl openssl
 jq jq
 curl curl
 ip iproute2
+pgrep procps
 iptables iptables
 EOF
 }
