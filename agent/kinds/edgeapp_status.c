@@ -18,9 +18,13 @@ static const char *remedy(const struct app_exit *x)
 {
     if (begins(x->detail, "chdir"))
         return "make that directory or correct spec.workingDir";
-    if (begins(x->detail, "user"))
+    if (begins(x->detail, "resource limit"))
+        return "correct spec.rlimits; only an agent that is root may raise a hard limit";
+    if (begins(x->detail, "set"))
+        return "only an agent that is root may start others";
+    if (begins(x->detail, "user") && x->start_errno == ENOENT)
         return "add it to this machine or correct spec.user";
-    if (begins(x->detail, "group"))
+    if (begins(x->detail, "group") && x->start_errno == ENOENT)
         return "add it to this machine or correct spec.group";
     switch (x->start_errno) {
     case ENOENT:
@@ -34,6 +38,9 @@ static const char *remedy(const struct app_exit *x)
         return "make arguments and environment smaller";
     case EAGAIN:
         return "the process table or the user's limit is full";
+    case EMFILE:
+    case ENFILE:
+        return "too many files are open, or spec.rlimits leaves too few";
     case ENOMEM:
         return "memory is short";
     default:

@@ -128,7 +128,8 @@ static void test_field_28(void)
         int errnum;
         const char *want;
     } cases[] = {
-        { ENOENT, "install it" }, { EACCES, "make it executable" }, { ENOEXEC, "not built for this machine" }, { EAGAIN, "process table" }
+        { ENOENT, "install it" }, { EACCES, "make it executable" }, { ENOEXEC, "not built for this machine" }, { EAGAIN, "process table" },
+        { EMFILE, "too many files" }
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct rig r;
@@ -479,6 +480,18 @@ static void test_differences(void)
     rig_must(json_print(out, &text, &e), &e, "print");
     has_str(buf_str(&text), "superseded", "what would be done");
     is_int(live(&r), 1, "and nothing was");
+    port_fake_crash(r.port, NULL, 0, 1);
+    rig_apply(&r, APP, LEAST); // a new revision starts at once, and so does its first restart; the second one waits
+    for (int i = 0; i < 2; i++) {
+        rig_run(&r, SETTLE_MS);
+        port_fake_crash(r.port, NULL, 0, 1);
+    }
+    rig_run(&r, SETTLE_MS);
+    struct json *waits AUTO_JSON = json_array();
+    buf_reset(&text);
+    is_int(engine_differences(r.engine, rig_key(&r, APP), waits, &e), 0, "differences while it waits");
+    rig_must(json_print(waits, &text, &e), &e, "print");
+    has_str(buf_str(&text), "starts again in", "a wait is a difference, too");
     rig_end(&r);
 }
 
