@@ -471,6 +471,20 @@ static void app_fini(const struct kind_env *env, void *state)
 
 // --- `limpet get -o diff`
 
+// No step is due for what waits in its backoff; the difference is there all the same.
+static void name_waits(const struct app_run *st, const struct app_spec *spec, const struct observed *o, int64_t now_ms, struct json *out)
+{
+    char path[32], have[64];
+    for (int i = 0; i < spec->replicas; i++) {
+        const struct app_slot *s = &st->slots[i];
+        if (app_live(o->insts, o->n, i) != NULL || !app_slot_waits(s, spec, now_ms))
+            continue;
+        snprintf(path, sizeof(path), "instances[%d]", i);
+        snprintf(have, sizeof(have), "ended, starts again in %" PRId64 " s", (s->not_before_ms - now_ms + 999) / 1000);
+        difference_add(out, path, "state", "running", have);
+    }
+}
+
 static int app_differences(struct pass *p, struct json *out, struct err *e)
 {
     static const char *const verbs[] = { [APP_STOP] = "stopped", [APP_START] = "running" };
@@ -489,6 +503,8 @@ static int app_differences(struct pass *p, struct json *out, struct err *e)
         snprintf(path, sizeof(path), "instances[%d]", step->index);
         difference_add(out, path, "state", verbs[step->kind], step->why);
     }
+    if (rc == 0)
+        name_waits(p->state, &spec, &o, now_ms, out);
     return rc;
 }
 

@@ -470,9 +470,12 @@ static int cfg_differences(struct pass *p, struct json *out, struct err *e)
     char what[64];
     int rc = load(&w, e);
     for (size_t i = 0; rc == 0 && i < w.spec.n_files; i++) {
-        rc = cfg_item_observe(w.env, &w.items[i], e);
-        if (rc == 0 && w.items[i].differs)
-            cfg_item_differences(&w.items[i], what, out);
+        struct cfg_item *item = &w.items[i];
+        struct err why = ERR_INIT;
+        if (cfg_item_observe(w.env, item, &why) < 0) // what hides one file does not hide the others
+            difference_add(out, item->want->path, "existence", "regular file", why.msg);
+        else if (item->differs)
+            cfg_item_differences(item, what, out);
     }
     return rc;
 }
