@@ -2,7 +2,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/num.h"
+#include "kinds/edgeapp_spec.h"
 #include "local/cli.h"
+#include "wire/base64.h"
 
 static const char *text(const struct json *j, const char *path)
 {
@@ -186,30 +189,56 @@ int cli_get(struct cli *c)
 
 static int show_log(void *ctx, const struct json *j)
 {
+    struct buf bytes AUTO_BUF = BUF_INIT(64 * 1024);
+    const char *coded = text(j, "bytes");
+    struct err e = ERR_INIT;
     (void)ctx;
-    fputs(text(j, "text"), stdout);
-    fflush(stdout);
-    return 0;
+    int rc = base64_decode(coded, strlen(coded), &bytes, &e);
+    if (rc < 0)
+        return rc;
+    return fwrite(buf_str(&bytes), 1, bytes.len, stdout) == bytes.len && fflush(stdout) == 0 ? 0 : E_IO;
+}
+
+// "--name N" with N from min to max into the request. 1: it was that; 0: it is another argument; -1: a usage error was printed.
+static int number_option(struct cli *c, int *i, const char *name, int64_t min, int64_t max, struct json *q, const char *member)
+{
+    bool missing;
+    int64_t n;
+    const char *v = cli_value(c, i, name, &missing);
+    if (missing) {
+        cli_usage(c, "%s needs a value", name);
+        return -1;
+    }
+    if (v == NULL)
+        return 0;
+    if (num_i64(v, min, max, &n, NULL) < 0) {
+        cli_usage(c, "%s: \"%s\" is no number from %" PRId64 " to %" PRId64, name, v, min, max);
+        return -1;
+    }
+    json_set_int(q, member, n);
+    return 1;
 }
 
 int cli_logs(struct cli *c)
 {
-    const char *app = NULL, *v;
-    bool missing = false;
+    const char *app = NULL;
     struct err e = ERR_INIT;
     struct json *q AUTO_JSON = cli_request("logs");
     json_set_str(q, "kind", "edgeapps");
     for (int i = 1; i < c->argc; i++) {
+        int n = number_option(c, &i, "--index", 0, APP_REPLICAS_MAX - 1, q, "index");
+        if (n == 0)
+            n = number_option(c, &i, "--tail", 1, INT32_MAX, q, "tailBytes");
+        if (n < 0)
+            return EXIT_BAD_USAGE;
+        if (n > 0)
+            continue;
         if (strcmp(c->argv[i], "-f") == 0 || strcmp(c->argv[i], "--follow") == 0)
             json_set_bool(q, "follow", true);
-        else if ((v = cli_value(c, &i, "--index", &missing)) != NULL)
-            json_set_int(q, "index", strtol(v, NULL, 10));
-        else if (!missing && (v = cli_value(c, &i, "--tail", &missing)) != NULL)
-            json_set_int(q, "tailBytes", strtol(v, NULL, 10));
-        else if (!missing && c->argv[i][0] != '-' && app == NULL)
+        else if (c->argv[i][0] != '-' && app == NULL)
             app = c->argv[i];
         else
-            return cli_usage(c, missing ? "%s needs a value" : "unknown argument %s", c->argv[i]);
+            return cli_usage(c, "unknown argument %s", c->argv[i]);
     }
     if (app == NULL)
         return cli_usage(c, "which app?");
@@ -266,9 +295,9 @@ int cli_resync(struct cli *c)
 {
     struct err e = ERR_INIT;
     struct json *q AUTO_JSON = cli_request("resync");
-    bool accept = c->argc == 2 && strcmp(c->argv[1], "--accept") == 0;
-    if (c->argc > 1 && !accept)
-        return cli_usage(c, "unknown argument %s", c->argv[1]);
+    bool accept = c->argc > 1 && strcmp(c->argv[1], "--accept") == 0;
+    if (c->argc > 1 + accept)
+        return cli_usage(c, "unknown argument %s", c->argv[1 + accept]);
     json_set_bool(q, "accept", accept);
     return cli_ask(c, q, NULL, NULL, &e) < 0 ? cli_fail(&e) : EXIT_OK;
 }

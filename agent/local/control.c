@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "local/control_priv.h"
 
-enum { FOLLOW_MS = 250, FOLLOW_LOW_WATER = 64 * 1024 };
+enum { FOLLOW_MS = 250 };
 
 static void close_client(struct client *c)
 {
@@ -18,7 +18,7 @@ static void close_client(struct client *c)
     if (ctl == NULL)
         return;
     timer_cancel(ctl->loop, &c->timer);
-    timer_cancel(ctl->loop, &c->follow);
+    timer_cancel(ctl->loop, &c->more);
     loop_fd_del(ctl->loop, &c->fd);
     close(c->fd.fd);
     buf_fini(&c->in);
@@ -31,65 +31,77 @@ static void on_impatient(struct timer *t)
     close_client(container_of(t, struct client, timer));
 }
 
-static void patience(struct client *c)
+// False: the client is closed.
+static bool patience(struct client *c)
 {
-    if (timer_in(c->control->loop, &c->timer, CONTROL_PATIENCE_MS) < 0)
-        close_client(c);
+    if (timer_in(c->control->loop, &c->timer, CONTROL_PATIENCE_MS) == 0)
+        return true;
+    close_client(c);
+    return false;
+}
+
+// What the socket takes now. E_OFFLINE: the client hung up.
+static int send_some(struct client *c)
+{
+    while (c->sent < c->out.len) {
+        ssize_t n = send(c->fd.fd, c->out.data + c->sent, c->out.len - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno == EAGAIN ? 0 : E_OFFLINE;
+        c->sent += (size_t)n;
+    }
+    return 0;
+}
+
+// Everything was sent: a stream goes on, any other answer is at its end.
+static int go_on(struct client *c)
+{
+    buf_reset(&c->out);
+    c->sent = 0;
+    if (!c->streaming)
+        return c->answered ? E_OFFLINE : 0;
+    timer_cancel(c->control->loop, &c->timer);
+    return timer_in(c->control->loop, &c->more, 0);
 }
 
 // Sends what there is. The client is closed when it hung up, or when everything was said.
 static void flush(struct client *c)
 {
     struct err e = ERR_INIT;
-    while (c->sent < c->out.len) {
-        ssize_t n = send(c->fd.fd, c->out.data + c->sent, c->out.len - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno != EAGAIN) {
-            close_client(c);
-            return;
-        }
-        if (n <= 0)
-            break;
-        c->sent += (size_t)n;
-        patience(c);
-    }
+    size_t sent = c->sent;
+    int rc = send_some(c);
     bool all = c->sent == c->out.len;
-    if (all) {
-        buf_reset(&c->out);
-        c->sent = 0;
-        if (c->answered && !c->following) {
-            close_client(c);
-            return;
-        }
-        if (c->following)
-            timer_cancel(c->control->loop, &c->timer);
-    }
-    if (loop_fd_mod(c->control->loop, &c->fd, all ? LOOP_IN : LOOP_IN | LOOP_OUT, &e) < 0)
+    if (rc == 0 && c->sent > sent && !patience(c))
+        return;
+    if (rc == 0 && all)
+        rc = go_on(c);
+    if (rc == 0)
+        rc = loop_fd_mod(c->control->loop, &c->fd, all ? LOOP_IN : LOOP_IN | LOOP_OUT, &e);
+    if (rc < 0)
         close_client(c);
 }
 
-static void on_follow(struct timer *t)
+// Only when everything before was sent: a slow reader costs one piece of memory.
+static void on_more(struct timer *t)
 {
-    struct client *c = container_of(t, struct client, follow);
-    if (c->out.len - c->sent < FOLLOW_LOW_WATER && control_follow(c) < 0)
-        c->following = false;
-    if (c->following && timer_in(c->control->loop, t, FOLLOW_MS) < 0)
-        c->following = false;
-    if (c->out.len > c->sent || !c->following)
+    struct client *c = container_of(t, struct client, more);
+    int rc = control_stream(c);
+    if (rc < 0)
+        c->streaming = false;
+    if (rc != 0)
         flush(c);
+    else if (timer_in(c->control->loop, t, FOLLOW_MS) < 0)
+        close_client(c);
 }
 
 static void answer(struct client *c, size_t len)
 {
-    struct err e = ERR_INIT;
     c->answered = true;
-    patience(c);
+    if (!patience(c))
+        return;
     control_answer(c, buf_str(&c->in), len);
-    if (c->control != NULL && c->following && timer_in(c->control->loop, &c->follow, 0) < 0)
-        err_set(&e, E_NOMEM, "timer");
-    if (c->control != NULL)
-        flush(c);
+    flush(c);
 }
 
 static void on_client(struct loop_fd *f, unsigned events)
@@ -136,14 +148,14 @@ static void welcome(struct control *ctl, struct client *c, int fd)
     buf_init(&c->in, CONTROL_REQUEST_MAX);
     buf_init(&c->out, CONTROL_ANSWER_MAX);
     timer_init(&c->timer, on_impatient);
-    timer_init(&c->follow, on_follow);
+    timer_init(&c->more, on_more);
     c->may_change = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && (peer.uid == 0 || peer.uid == geteuid());
     if (loop_fd_add(ctl->loop, &c->fd, fd, LOOP_IN, on_client, &e) < 0) {
         c->control = NULL;
         close(fd);
         return;
     }
-    patience(c);
+    (void)patience(c);
 }
 
 static void on_connect(struct loop_fd *f, unsigned events)

@@ -4,7 +4,9 @@
 
 #include "data/key.h"
 #include "kinds/edgeapp.h"
+#include "kinds/edgeapp_spec.h"
 #include "local/control_priv.h"
+#include "wire/base64.h"
 
 static struct agent *agent_of(struct client *c)
 {
@@ -36,7 +38,7 @@ void control_end(struct client *c, const struct err *e)
         buf_reset(&c->out);
         if (buf_adds(&c->out, "{\"error\":\"the answer is over 4 MiB; stop the agent and ask again\",\"class\":\"TooLarge\"}\n", &ignored) <
             0)
-            c->following = false;
+            c->streaming = false;
     }
 }
 
@@ -238,56 +240,56 @@ static int op_diff(struct client *c, const struct json *q, struct err *e)
 
 // logs
 
+// One line with the next piece, in base64: output need not be text. 1: there was something, 0: nothing more now.
 static int read_log(struct client *c, struct err *e)
 {
-    enum { PIECE = 64 * 1024 };
+    enum { PIECE = 48 * 1024 };
     struct port *p = agent_of(c)->seams.port;
-    struct buf text AUTO_BUF = BUF_INIT(PIECE);
-    int rc = p->ops->log_read(p, c->log_name, &c->log_offset, PIECE, &text, e);
-    if (rc < 0 || text.len == 0)
+    struct buf bytes AUTO_BUF = BUF_INIT(PIECE), text AUTO_BUF = BUF_INIT(2 * PIECE);
+    int rc = p->ops->log_read(p, c->log_name, &c->log_offset, PIECE, &bytes, e);
+    if (rc < 0 || bytes.len == 0)
+        return rc;
+    rc = base64_encode(bytes.data, bytes.len, &text, e);
+    if (rc < 0)
         return rc;
     struct json *j = json_object();
-    json_set_str(j, "text", buf_str(&text));
-    return control_line(c, j) < 0 ? err_set(e, E_TOOBIG, "log") : (int)MIN(text.len, (size_t)1);
+    json_set_str(j, "bytes", buf_str(&text));
+    return control_line(c, j) < 0 ? err_set(e, E_NOMEM, "log") : 1;
 }
 
-int control_follow(struct client *c)
+int control_stream(struct client *c)
 {
     struct err e = ERR_INIT;
     (void)json_ok();
     int rc = read_log(c, &e);
-    if (rc >= 0 || rc == E_NOTFOUND)
-        return 0; // it comes with the first start
-    control_end(c, &e);
-    return rc;
+    if (rc > 0 || (c->following && (rc == 0 || rc == E_NOTFOUND))) // not there yet: it comes with the first start
+        return MAX(rc, 0);
+    if (rc == E_NOTFOUND)
+        err_set(&e, rc, "%s has written no log yet", c->log_name);
+    control_end(c, rc < 0 ? &e : NULL);
+    return rc < 0 ? rc : E_GONE;
 }
 
 static int op_logs(struct client *c, const struct json *q, struct err *e)
 {
-    enum { LOG_ANSWER = 2 * 1024 * 1024 };
     const struct kind *k;
-    char key[KEY_MAX];
+    char key[KEY_MAX], rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
     int64_t index = 0, tail = 0;
-    int rc = key_of_request(c, q, &k, key, e);
-    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
     struct key_parts parts;
+    int rc = key_of_request(c, q, &k, key, e);
     if (rc == 0)
         rc = cache_rv(agent_of(c)->cache, key, rv, uid, e);
     if (rc == 0)
         rc = key_split(key, &parts, e);
     if (rc < 0)
         return rc == E_NOTFOUND ? err_set(e, rc, "%s not found", key) : rc;
-    if (!json_i64(json_get(q, "index"), &index) || index < 0 || index > 1000)
-        index = 0;
+    if (json_get(q, "index") != NULL && (!json_i64(json_get(q, "index"), &index) || index < 0 || index >= APP_REPLICAS_MAX))
+        return err_set(e, E_INVAL, "index: from 0 to %d", APP_REPLICAS_MAX - 1);
     app_log_name(c->log_name, parts.ns, parts.name, (int)index);
     c->log_offset = json_i64(json_get(q, "tailBytes"), &tail) && tail > 0 ? -tail : 0;
     c->following = json_bool(json_get(q, "follow"), false);
-    if (c->following)
-        return 0;
-    do
-        rc = read_log(c, e);
-    while (rc > 0 && c->out.len < LOG_ANSWER);
-    return rc == E_NOTFOUND ? err_set(e, rc, "%s has written no log yet", key) : MIN(rc, 0);
+    c->streaming = true;
+    return 0;
 }
 
 // outbox
@@ -438,8 +440,6 @@ void control_answer(struct client *c, const char *request, size_t len)
         rc = dispatch(c, q, &e);
     if (rc < 0 && e.cls == 0)
         err_set(&e, rc, "the answer is over 4 MiB");
-    if (rc < 0)
-        c->following = false;
-    if (!c->following)
+    if (!c->streaming)
         control_end(c, rc < 0 ? &e : NULL);
 }

@@ -16,9 +16,10 @@ struct client {
     bool answered;
     struct buf in, out;
     size_t sent;
-    // logs -f
-    bool following;
-    struct timer follow;
+    // logs: the answer comes piece by piece, as fast as the client reads
+    bool streaming;
+    bool following; // -f: it has no end
+    struct timer more;
     char log_name[APP_LOG_NAME_MAX];
     int64_t log_offset;
 };
@@ -31,10 +32,10 @@ struct control {
     struct client clients[CONTROL_CLIENTS];
 };
 
-// Answers the request in c->in. Appends lines to c->out; the last one is an end or an error unless c->following was set.
+// Answers the request in c->in. Appends lines to c->out; the last one is an end or an error unless c->streaming was set.
 void control_answer(struct client *c, const char *request, size_t len);
-// More of a followed log, if there is any. < 0: it is over (an error line was added).
-int control_follow(struct client *c);
+// The next piece of a streamed log. > 0: there may be more at once; 0: not now; < 0: it is over (the last line was added).
+int control_stream(struct client *c);
 int control_line(struct client *c, struct json *j);      // takes j
 void control_end(struct client *c, const struct err *e); // e NULL = {"end":true}
 

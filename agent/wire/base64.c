@@ -61,3 +61,19 @@ int base64_decode(const char *text, size_t len, struct buf *out, struct err *e)
     // One character alone cannot end a byte.
     return n_bits == 6 ? err_set(e, E_INVAL, "base64 is cut off") : 0;
 }
+
+int base64_encode(const void *bytes, size_t n, struct buf *out, struct err *e)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = bytes;
+    int rc = buf_reserve(out, (n + 2) / 3 * 4, e);
+
+    for (size_t i = 0; i < n && rc == 0; i += 3) {
+        size_t left = n - i;
+        uint32_t bits = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0);
+        char four[4] = { digits[bits >> 18], digits[bits >> 12 & 63], left > 1 ? digits[bits >> 6 & 63] : '=',
+                         left > 2 ? digits[bits & 63] : '=' };
+        rc = buf_add(out, four, sizeof(four), e);
+    }
+    return rc;
+}

@@ -163,6 +163,24 @@ static void test_base64(void)
     }
 }
 
+static void test_base64_encode(void)
+{
+    static const char *const cases[][2] = { { "", "" }, { "A", "QQ==" }, { "AB", "QUI=" }, { "ABC", "QUJD" }, { "\xff\xef\xfe", "/+/+" } };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        AUTO_BUF struct buf b = BUF_INIT(100);
+        int rc = base64_encode(cases[i][0], strlen(cases[i][0]), &b, NULL);
+        is_str(rc == 0 ? buf_str(&b) : NULL, cases[i][1], "encoded: \"%s\"", cases[i][1]);
+    }
+    AUTO_BUF struct buf tight = BUF_INIT(7);
+    is_int(base64_encode("ABCD", 4, &tight, NULL), E_TOOBIG, "over the bound: refused");
+    is_int((intmax_t)tight.len, 0, "and nothing is appended");
+    AUTO_BUF struct buf zeros = BUF_INIT(100), back = BUF_INIT(100);
+    is_int(base64_encode("\0\0a", 3, &zeros, NULL), 0, "zero bytes");
+    is_int(base64_decode(buf_str(&zeros), zeros.len, &back, NULL), 0, "and back");
+    ok(back.len == 3 && memcmp(back.data, "\0\0a", 3) == 0, "are kept");
+}
+
 int main(void)
 {
     test_everything();
@@ -171,5 +189,6 @@ int main(void)
     test_bounds();
     test_cluster_info();
     test_base64();
+    test_base64_encode();
     return done_testing();
 }
