@@ -382,9 +382,14 @@ static int print_value(const struct config *c, const struct config_key *k, struc
             rc = buf_addf(out, e, "%s%s", p == field ? "" : " ", *p);
         return rc;
     default:
-        // A proxy URL may hold a password.
-        return buf_adds(out, text == NULL ? "" : (strcmp(k->name, "proxy") == 0 && strchr(text, '@') != NULL ? "(set)" : text), e);
+        return buf_adds(out, text != NULL ? text : "", e);
     }
+}
+
+// A proxy URL may hold a password.
+static bool is_secret(const struct config *c, const struct config_key *k)
+{
+    return k->offset == offsetof(struct config, server_proxy) && c->server_proxy != NULL && strchr(c->server_proxy, '@') != NULL;
 }
 
 int config_print(const struct config *c, struct buf *out, struct err *e)
@@ -397,8 +402,10 @@ int config_print(const struct config *c, struct buf *out, struct err *e)
             rc = buf_addf(out, e, "%s[%s]\n", i == 0 ? "" : "\n", k->section);
         section = k->section;
         if (rc == 0)
-            rc = buf_addf(out, e, "# %s\n%s = ", k->help, k->name);
-        if (rc == 0)
+            rc = buf_addf(out, e, "# %s\n", k->help);
+        if (rc == 0 && is_secret(c, k))
+            rc = buf_addf(out, e, "# %s is set; not shown, for it holds a password", k->name);
+        else if (rc == 0 && (rc = buf_addf(out, e, "%s = ", k->name)) == 0)
             rc = print_value(c, k, out, e);
         if (rc == 0)
             rc = buf_adds(out, "\n", e);

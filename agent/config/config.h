@@ -3,7 +3,7 @@
 //
 // Unknown sections, keys and bad values are collected, all at once, each with file, line and the nearest valid name; then the
 // caller exits with 78 (EX_CONFIG). One table in config_keys.c describes every key: section, name, type, bounds, default, help; the man page,
-// `limpet check-config --defaults` and the environment names (LIMPET_SECTION_KEY) come from it.
+// `limpet check-config --print` and the environment names (LIMPET_SECTION_KEY) come from it.
 // The only user of inih.
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -63,7 +63,7 @@ struct config {
 int config_load(struct config *c, struct disk *d, const char *file, bool must_exist, const char *const *overrides, char *const *environ_,
                 struct buf *problems, struct err *e) MUST_USE;
 void config_fini(struct config *c);
-// Every key with its effective value and where it came from, as ini text.
+// Every key with its help and effective value, as text that config_load() takes again; a proxy with a password is only mentioned.
 int config_print(const struct config *c, struct buf *out, struct err *e) MUST_USE;
 const char *const *config_guard_paths(const struct config *c);
 

@@ -46,6 +46,8 @@ static const struct cli_command commands[] = {
     { "help", "[COMMAND]", "this text, or that of a command", "", false, cmd_help },
 };
 
+static const char usage_line[] = "limpet [--config FILE] [--set SECTION.KEY=VALUE] COMMAND";
+
 static const struct cli_command *find(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
@@ -56,8 +58,7 @@ static const struct cli_command *find(const char *name)
 
 static void print_help(FILE *f)
 {
-    fprintf(f, "limpet: makes this machine match its custom resources, online or not\n\nusage: limpet [--config FILE] [--set "
-               "SECTION.KEY=VALUE] COMMAND\n\n");
+    fprintf(f, "limpet: makes this machine match its custom resources, online or not\n\nusage: %s\n\n", usage_line);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         fprintf(f, "  %-13s %s\n", commands[i].name, commands[i].help);
     fprintf(f, "\nlimpet help COMMAND tells more. Configuration: %s, conf.d/*.ini beside it, LIMPET_<SECTION>_<KEY>, --set.\n",
@@ -72,7 +73,10 @@ int cli_usage(const struct cli *c, const char *fmt, ...)
     fputs("limpet: ", stderr);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "\nusage: limpet %s %s\n", cmd != NULL ? cmd->name : "COMMAND", cmd != NULL ? cmd->args : "");
+    if (cmd != NULL)
+        fprintf(stderr, "\nusage: limpet %s %s\n", cmd->name, cmd->args);
+    else
+        fprintf(stderr, "\nusage: %s; see limpet --help\n", usage_line);
     return EXIT_BAD_USAGE;
 }
 
@@ -165,6 +169,8 @@ int cli_ask(const struct cli *c, const struct json *request, int (*fn)(void *ctx
         *e = a.error;
         return e->cls;
     }
+    if (rc < 0 && e->cls == 0)
+        return err_set(e, rc, "the answer cannot be written: %s", err_word(rc));
     if (rc == 0 && !a.ended)
         return err_set(e, E_IO, "the agent hung up in the middle of its answer");
     return rc;
@@ -193,11 +199,11 @@ static int load(struct cli *c)
 
 static int cmd_check_config(struct cli *c)
 {
-    bool print = c->argc == 2 && strcmp(c->argv[1], "--print") == 0;
+    bool print = c->argc > 1 && strcmp(c->argv[1], "--print") == 0;
     struct buf text AUTO_BUF = BUF_INIT(1024 * 1024);
     struct err e = ERR_INIT;
-    if (c->argc > 1 && !print)
-        return cli_usage(c, "unknown argument %s", c->argv[1]);
+    if (c->argc > 1 + print)
+        return cli_usage(c, "unknown argument %s", c->argv[1 + print]);
     int rc = load(c);
     if (rc != 0)
         return rc;
@@ -211,16 +217,22 @@ static int cmd_check_config(struct cli *c)
     return EXIT_OK;
 }
 
-static int cmd_version(struct cli *c)
+static int print_version(void)
 {
-    (void)c;
     printf("limpet %s (%s)\n", LIMPET_VERSION, LIMPET_COMMIT);
     return EXIT_OK;
+}
+
+static int cmd_version(struct cli *c)
+{
+    return c->argc > 1 ? cli_usage(c, "version takes no arguments") : print_version();
 }
 
 static int cmd_help(struct cli *c)
 {
     const struct cli_command *cmd = c->argc > 1 ? find(c->argv[1]) : NULL;
+    if (c->argc > 2)
+        return cli_usage(c, "unknown argument %s", c->argv[2]);
     if (c->argc > 1 && cmd == NULL)
         return cli_usage(c, "no command %s", c->argv[1]);
     if (cmd == NULL)
@@ -230,39 +242,40 @@ static int cmd_help(struct cli *c)
     return EXIT_OK;
 }
 
-// Global options, up to the command.
-static int globals(struct cli *c, int argc, char **argv)
+// One global option at argv[*i]. -1: go on; else an exit code.
+static int global(struct cli *c, int *i)
 {
     bool missing = false;
-    const char *v;
-    int i = 1;
-    c->argc = argc;
-    c->argv = argv;
-    for (; i < argc && argv[i][0] == '-'; i++) {
-        if ((v = cli_value(c, &i, "--config", &missing)) != NULL) {
-            c->config_file = v;
-            c->config_named = true;
-        } else if (!missing && (v = cli_value(c, &i, "--set", &missing)) != NULL) {
-            if (c->n_sets == CLI_SETS_MAX)
-                missing = true;
-            else
-                c->sets[c->n_sets++] = v;
-        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help(stdout);
-            return EXIT_OK;
-        } else if (strcmp(argv[i], "--version") == 0) {
-            return cmd_version(c);
-        } else if (!missing) {
-            fprintf(stderr, "limpet: unknown option %s; see limpet --help\n", argv[i]);
-            return EXIT_BAD_USAGE;
-        }
-        if (missing) {
-            fprintf(stderr, "limpet: %s needs a value\n", argv[i]);
-            return EXIT_BAD_USAGE;
-        }
+    const char *arg = c->argv[*i], *v = cli_value(c, i, "--config", &missing);
+    if (v != NULL) {
+        c->config_file = v;
+        c->config_named = true;
+        return -1;
     }
-    c->argc = argc - i;
-    c->argv = argv + i;
+    if (!missing && (v = cli_value(c, i, "--set", &missing)) != NULL) {
+        if (c->n_sets == CLI_SETS_MAX)
+            return cli_usage(c, "--set: more than %d", CLI_SETS_MAX);
+        c->sets[c->n_sets++] = v;
+        return -1;
+    }
+    if (missing)
+        return cli_usage(c, "%s needs a value", arg);
+    if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+        print_help(stdout);
+        return EXIT_OK;
+    }
+    return strcmp(arg, "--version") == 0 ? print_version() : cli_usage(c, "unknown option %s", arg);
+}
+
+// Global options, up to the command. -1: go on; else an exit code.
+static int globals(struct cli *c)
+{
+    int i = 1;
+    for (int rc = -1; i < c->argc && c->argv[i][0] == '-'; i++)
+        if ((rc = global(c, &i)) >= 0)
+            return rc;
+    c->argc -= i;
+    c->argv += i;
     if (c->argc > 0)
         return -1;
     print_help(stderr);
@@ -280,10 +293,8 @@ static bool wants_help(const struct cli *c)
 static int dispatch(struct cli *c)
 {
     const struct cli_command *cmd = find(c->argv[0]);
-    if (cmd == NULL) {
-        fprintf(stderr, "limpet: no command %s; see limpet --help\n", c->argv[0]);
-        return EXIT_BAD_USAGE;
-    }
+    if (cmd == NULL)
+        return cli_usage(c, "no command %s", c->argv[0]);
     if (wants_help(c)) {
         char *argv[] = { c->argv[0], (char *)(uintptr_t)cmd->name };
         struct cli help = { .argc = 2, .argv = argv };
@@ -295,12 +306,12 @@ static int dispatch(struct cli *c)
 
 int cli_main(int argc, char **argv, const struct cli_hooks *h)
 {
-    struct cli c = { .config_file = getenv("LIMPET_CONFIG"), .hooks = h };
+    struct cli c = { .config_file = getenv("LIMPET_CONFIG"), .hooks = h, .argc = argc, .argv = argv };
     struct err e = ERR_INIT;
     c.config_named = c.config_file != NULL;
     if (c.config_file == NULL)
         c.config_file = DEFAULT_CONFIG;
-    int rc = globals(&c, argc, argv);
+    int rc = globals(&c);
     if (rc >= 0)
         return rc;
     c.config_file = cli_path(c.config_file, c.config_path);

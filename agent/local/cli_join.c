@@ -176,12 +176,9 @@ int cli_leave(struct cli *c)
         else
             return cli_usage(c, "unknown argument %s", c->argv[i]);
     }
-    if (!yes) {
-        fputs("limpet: this stops every workload of this node, undoes its EdgeConfigs by their deletionPolicy and forgets the identity;\n"
-              "limpet: say --yes to do it\n",
-              stderr);
-        return EXIT_BAD_USAGE;
-    }
+    if (!yes)
+        return cli_usage(c, "leave stops every workload of this node, undoes its EdgeConfigs by their deletionPolicy and forgets the "
+                            "identity; say --yes to do it");
     int rc = keep ? 0 : stop_workloads(c, &e);
     if (rc == E_OFFLINE) {
         fputs("limpet: no agent runs here: workloads, if any, are left as they are\n", stderr);
@@ -194,5 +191,9 @@ int cli_leave(struct cli *c)
     struct json *q AUTO_JSON = cli_request("restart");
     (void)cli_ask(c, q, NULL, NULL, &e);
     puts("left: the identity is forgotten");
+    if (c->config.server_url != NULL || c->config.server_kubeconfig != NULL)
+        fprintf(stderr,
+                "limpet: [server] %s still names a credential, with which the objects come back: take it out of the configuration\n",
+                c->config.server_url != NULL ? "url" : "kubeconfig");
     return EXIT_OK;
 }

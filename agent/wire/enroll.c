@@ -9,6 +9,8 @@
 
 enum { YEAR_S = 365 * 24 * 3600, TOKEN_FILE_MAX = 512 * 1024, HASH_TEXT_LEN = 7 + 64 };
 
+#define NEW_COMMAND "`limpetctl node add NAME --replace` makes a new join command"
+
 static const struct kube_type service_accounts = { "", "v1", "serviceaccounts" };
 
 static void free_secret(char **s)
@@ -194,7 +196,7 @@ static int check_ca(const char *pem, const char *wanted, struct err *e)
 
     if (rc < 0 || wanted == NULL || strcmp(hash, wanted) == 0)
         return rc;
-    return err_set(e, E_AUTH, "the CA certificate given is %s, expected was %s", hash, wanted);
+    return err_set(e, E_AUTH, "the CA certificate given is %s, expected was %s: it is of another cluster", hash, wanted);
 }
 
 // --- the token -------------------------------------------------------------------------------------------------------------------
@@ -254,12 +256,13 @@ static int check_conf(const struct enroll_conf *c, struct err *e)
 static int take_token(struct joining *j, struct err *e)
 {
     const struct enroll_conf *c = j->conf;
-    int rc = enroll_parse_token(c->token, strlen(c->token), &j->join_token, &j->ca_pem, e);
+    struct err why = ERR_INIT;
+    int rc = enroll_parse_token(c->token, strlen(c->token), &j->join_token, &j->ca_pem, &why);
 
     if (rc == 0)
-        rc = token_read(j->join_token, &j->claims, e);
+        rc = token_read(j->join_token, &j->claims, &why);
     if (rc < 0)
-        return rc;
+        return err_set(e, rc, "%s; " NEW_COMMAND, why.msg);
     if (j->claims.account[0] == '\0')
         return err_set(e, E_INVAL, "the token is not one of a ServiceAccount");
     if (strcmp(j->claims.ns, c->ns) != 0)
@@ -280,8 +283,7 @@ static int settle_ca(struct joining *j, struct err *e)
 static int explain_refusal(int rc, struct err *e)
 {
     if (rc == E_AUTH)
-        return err_set(e, E_AUTH,
-                       "the server does not accept the token: it has expired (after an hour) or was revoked; make a new join command");
+        return err_set(e, E_AUTH, "the server does not accept the token: it has expired (after an hour) or was revoked; " NEW_COMMAND);
     return err_wrap(e, "exchanging the token");
 }
 
