@@ -317,6 +317,7 @@ static void on_reload(void *ctx)
 static int open_seams(struct process *p, struct err *e)
 {
     struct loop_backend *b;
+    signal(SIGXFSZ, SIG_IGN); // a write over a limit of ours is an error; our shims inherit this, what they run does not
     clock_real_init(&p->clock);
     p->clock.always = p->config->clock_trust == 1;
     log_setup(p->config->log_level, p->config->log_format, &p->clock);

@@ -106,6 +106,7 @@ int err_class_of_errno(int errnum)
         return E_NOTFOUND;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
         return E_NOSPC;
     case ENOMEM:
         return E_NOMEM;

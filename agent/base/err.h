@@ -51,7 +51,7 @@ struct err {
 // Sets class and text; returns the class, so that it can be a tail call. `e` may be NULL.
 int err_set(struct err *e, int cls, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// The same from an errno: "<text>: <strerror>". The class follows from the errno (ENOENT -> E_NOTFOUND, ENOSPC/EDQUOT ->
+// The same from an errno: "<text>: <strerror>". The class follows from the errno (ENOENT -> E_NOTFOUND, ENOSPC/EDQUOT/EFBIG ->
 // E_NOSPC, ENOMEM -> E_NOMEM, EACCES/EPERM/EROFS -> E_FORBIDDEN, EEXIST -> E_EXISTS, ETIMEDOUT -> E_TIMEOUT,
 // EAGAIN/EBUSY -> E_BUSY, ECONN*/ENET*/EHOST* -> E_OFFLINE, EINVAL/ENAMETOOLONG/ENOTDIR/EISDIR/ELOOP -> E_INVAL, else E_IO).
 int err_sys(struct err *e, int errnum, const char *fmt, ...) PRINTF_LIKE(3, 4);
