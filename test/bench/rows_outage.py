@@ -248,6 +248,7 @@ def replay(bench):
                  f"{len(ring):,} events waited ({waiting['eventsLost']:,} older ones had left the ring of {RING:,} and are reported as lost); "
                  "object, reason, note and eventTime are compared", fails=True)
     o.agent.stop()
+    o.cluster.command("down")
 
 
 class Watched:

@@ -30,7 +30,8 @@ def _three(name, samples, budget, how):
 
 
 def reaction(bench):
-    agent = Agent(bench.rig, bench.rig.cluster(), "reaction", {"outbox.rate": "1000"}).start()
+    cluster = bench.rig.cluster("reaction")
+    agent = Agent(bench.rig, cluster, "reaction", {"outbox.rate": "1000"}).start()
     client = agent.cluster.client()
     yield from _files(bench, agent, client)
     births = Births(bench.rig, "reaction")
@@ -38,8 +39,9 @@ def reaction(bench):
     yield from _restarts(bench, agent, client, births)
     yield from _drift_files(bench, agent, client)
     yield from _killed(bench, agent, client, births)
-    agent.stop()
+    agent.leave_machine()
     client.close()
+    cluster.command("down")
 
 
 def _files(bench, agent, client):
