@@ -268,11 +268,6 @@ void lease_stop(struct lease *l)
     l->state = L_IDLE;
 }
 
-bool lease_standing_by(const struct lease *l)
-{
-    return l->standby;
-}
-
 int lease_new(struct lease **out, struct loop *lp, struct kube *k, const struct lease_conf *c, struct err *e)
 {
     struct lease *l = calloc(1, sizeof(*l));

@@ -23,5 +23,4 @@ int lease_new(struct lease **out, struct loop *l, struct kube *k, const struct l
 void lease_free(struct lease *l);
 void lease_start(struct lease *l); // and again after an outage: renews at once
 void lease_stop(struct lease *l);
-bool lease_standing_by(const struct lease *l);
 #endif

@@ -24,7 +24,6 @@ struct engine_conf {
 };
 struct engine_stats {
     uint64_t passes, errors, resumed, deadline_hits, skipped_corrupt, status_writes;
-    uint64_t pass_ns_total, pass_ns_max;
     size_t queue_len, objects, waiting;
 };
 

@@ -124,13 +124,6 @@ void status_cond(struct status *s, const char *type, enum cond value, const char
     va_end(ap);
 }
 
-void status_cond_drop(struct status *s, const char *type)
-{
-    struct condition *c = find(s, type);
-    if (c != NULL)
-        c->present = c->set = false;
-}
-
 bool status_cond_is_set(const struct status *s, const char *type)
 {
     const struct condition *c = find((struct status *)s, type);
@@ -142,12 +135,6 @@ enum cond status_cond_value(const struct status *s, const char *type, bool *pres
     const struct condition *c = find((struct status *)s, type);
     *present = c != NULL && c->present;
     return *present ? c->value : COND_UNKNOWN;
-}
-
-const char *status_cond_reason(const struct status *s, const char *type)
-{
-    const struct condition *c = find((struct status *)s, type);
-    return c != NULL && c->present ? c->reason : "";
 }
 
 void status_keep_prev(struct status *s)

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/loop.h"
 
-enum { HTTP_URL_MAX = 2048, HTTP_HEADERS_MAX = 8 };
+enum { HTTP_URL_MAX = 2048 };
 
 struct http_head {
     int status;             // 200 ...
