@@ -251,6 +251,29 @@ static int open_store(struct agent *a, struct err *e)
     return rc < 0 ? err_wrap(e, "store %s", path) : 0;
 }
 
+// Who we are outlives the identity: without one (lost, damaged) the cache still speaks of this node and its namespace.
+static int keep_name(struct agent *a, const char *meta, const char *value, struct err *e)
+{
+    char known[OBJ_NAME_MAX] = "";
+    int rc = db_meta_get(a->db, meta, known, sizeof(known), e);
+    if (rc < 0 && rc != E_NOTFOUND)
+        return rc;
+    return strcmp(known, value) == 0 ? 0 : db_meta_set(a->db, meta, value, e);
+}
+
+static int settle_names(struct agent *a, struct err *e)
+{
+    if (a->ns[0] == '\0') {
+        if (db_meta_get(a->db, "namespace", a->ns, sizeof(a->ns), NULL) < 0)
+            a->ns[0] = '\0';
+        else if (db_meta_get(a->db, "node", a->node, sizeof(a->node), e) < 0)
+            return e->cls;
+        return 0;
+    }
+    int rc = keep_name(a, "namespace", a->ns, e);
+    return rc < 0 ? rc : keep_name(a, "node", a->node, e);
+}
+
 static int add_kinds(struct agent *a, struct err *e)
 {
     static const struct kind *const built_in[] = { &kind_edgenode, &kind_edgeconfig, &kind_edgeapp };
@@ -332,6 +355,8 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
     timer_init(&a->housekeeping, on_housekeeping);
     timer_init(&a->store_retry, on_store_retry);
     int rc = open_store(a, e);
+    if (rc == 0)
+        rc = settle_names(a, e);
     if (rc == 0)
         rc = add_kinds(a, e);
     if (rc == 0)

@@ -34,6 +34,8 @@ pid=$(pids $node web)
 L $node status >"$work/said"
 is $? 1 'limpet status: not online'
 ok 'and it says why' is_damaged
+is "$(L $node status -o json | jq -r '.node + " " + .namespace')" "$node $(ns_of $node)" 'it still knows who it is'
+like "$(L $node logs web)" 'started' 'and finds the logs of its apps'
 (umask 077 && jq -r '.token[:40]' "$work/good" >"$work/token")
 ok 'there is a token in what was damaged' grep -qF -f "$work/token" "$state/identity.json"
 not_ok 'and no piece of it in what was said' grep -qF -f "$work/token" "$work/said" "$work/$node/agent.log"
