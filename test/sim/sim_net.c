@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE_MAX = 4000, BUSY_S_MAX = 8, PUT_OFF_S = 3600, RETRANSMIT_MS = 400, CONNECT_MS = 5000 };
+enum { PIECE_MAX = 4000, BUSY_S_MAX = 8, PUT_OFF_S = 3600, RETRANSMIT_MS = 400, CONNECT_MS = 5000, LATE_MS = 60000 };
 
 enum fault {
     FAULT_NONE,
@@ -79,8 +79,29 @@ static void step_in(struct flight *f, int64_t ms)
     sim_in(f->net->sim, &f->step, ms, on_step);
 }
 
+// What had left when the caller gave up lies in some queue, and may arrive much later.
+static void haunt(const struct flight *f)
+{
+    struct sim_net *n = f->net;
+    if (f->phase != REQUEST || !rng_chance(&n->rng, 30))
+        return;
+    struct flight *ghost = calloc(1, sizeof(*ghost));
+    char *body = malloc(f->len + 1);
+    if (ghost == NULL || body == NULL)
+        abort();
+    *ghost = (struct flight){ .net = n, .body = body, .len = f->len };
+    if (f->len > 0)
+        memcpy(body, f->body, f->len);
+    memcpy(ghost->method, f->method, sizeof(f->method));
+    memcpy(ghost->url, f->url, sizeof(f->url));
+    memcpy(ghost->content_type, f->content_type, sizeof(f->content_type));
+    list_add_tail(&n->flying, &ghost->link);
+    step_in(ghost, rng_between(&n->rng, 1, LATE_MS));
+}
+
 static void end_with(struct flight *f, int cls, const char *why)
 {
+    haunt(f);
     err_set(&f->fate, cls, "%s", why);
     f->phase = END;
     step_in(f, 0);
