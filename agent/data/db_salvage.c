@@ -353,8 +353,7 @@ static void remove_asides(const struct db *db)
 
 static void name_aside(struct db *db, const char *path)
 {
-    snprintf(db->salvage.aside, sizeof(db->salvage.aside), "%.250s.corrupt-%lld", path,
-             (long long)(clock_wall_us(db->clock) / 1000000));
+    snprintf(db->salvage.aside, sizeof(db->salvage.aside), "%.250s.corrupt-%lld", path, (long long)(clock_wall_us(db->clock) / 1000000));
 }
 
 int db_set_aside(struct db *db, const char *path, struct err *e)

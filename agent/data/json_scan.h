@@ -33,7 +33,7 @@ struct json_scan {
     int deepest;     // the largest depth so far
     // The rest is private.
     unsigned char objects[JSON_SCAN_DEPTH / 8]; // a bit for each open container: 1 = object, 0 = array
-    const char *word; // what must still come of true, false, null
+    const char *word;                           // what must still come of true, false, null
     uint8_t state, number;
     uint8_t need, lo, hi;  // UTF-8: continuation bytes to come, bounds of the next
     uint8_t digits;        // \u: hex digits to come

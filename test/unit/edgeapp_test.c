@@ -127,10 +127,11 @@ static void test_field_28(void)
     static const struct {
         int errnum;
         const char *want;
-    } cases[] = {
-        { ENOENT, "install it" }, { EACCES, "make it executable" }, { ENOEXEC, "not built for this machine" }, { EAGAIN, "process table" },
-        { EMFILE, "too many files" }
-    };
+    } cases[] = { { ENOENT, "install it" },
+                  { EACCES, "make it executable" },
+                  { ENOEXEC, "not built for this machine" },
+                  { EAGAIN, "process table" },
+                  { EMFILE, "too many files" } };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct rig r;
         struct fake_behaviour b = { .run_ms = -1, .start_errno = cases[i].errnum };

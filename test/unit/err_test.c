@@ -90,8 +90,9 @@ static void test_damage(void)
     is_str(e.msg, "a?b?(??z???", "each becomes a ?");
     err_set(&e, E_INVAL, "%s", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80");
     is_str(e.msg, "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "well-formed ones do");
-    err_set(&e, E_INVAL, "%s", "two\nlines\r \x1b[2J\x7f \xc2\x9b"
-                                "2J");
+    err_set(&e, E_INVAL, "%s",
+            "two\nlines\r \x1b[2J\x7f \xc2\x9b"
+            "2J");
     is_str(e.msg, "two lines   [2J    2J", "control characters, C1 too, become blanks");
 }
 
