@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "config/config_keys.h"
 
+enum { DIR_LEN_MAX = 255 }; // so that every path below them fits the buffers made for it
 enum { FILE_MAX = 256 * 1024, CONF_D_MAX = 64 };
 
 struct reader {
@@ -314,6 +315,8 @@ static void check_whole(struct reader *r)
         problem(r, 0, "[server] clientCertificate and clientKey go together");
     if (c->state_dir == NULL || c->run_dir == NULL || c->log_dir == NULL)
         problem(r, 0, "[paths] state, run and log must be set");
+    else if (strlen(c->state_dir) > DIR_LEN_MAX || strlen(c->run_dir) > DIR_LEN_MAX || strlen(c->log_dir) > DIR_LEN_MAX)
+        problem(r, 0, "[paths] state, run and log may have %d bytes each", DIR_LEN_MAX);
 }
 
 int config_load(struct config *c, struct disk *d, const char *file, bool must_exist, const char *const *overrides, char *const *environ_,
