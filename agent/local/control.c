@@ -131,25 +131,35 @@ static void on_client(struct loop_fd *f, unsigned events)
         answer(c, (size_t)(nl - buf_str(&c->in)));
 }
 
-static struct client *free_slot(struct control *ctl)
+// The last free place is kept for those who may change things: readers cannot lock them out.
+static struct client *free_slot(struct control *ctl, bool may_change)
 {
+    struct client *found = NULL;
+    size_t n = 0;
     for (size_t i = 0; i < CONTROL_CLIENTS; i++)
-        if (ctl->clients[i].control == NULL)
-            return &ctl->clients[i];
-    return NULL;
+        if (ctl->clients[i].control == NULL) {
+            found = &ctl->clients[i];
+            n++;
+        }
+    return n > 1 || may_change ? found : NULL;
 }
 
-static void welcome(struct control *ctl, struct client *c, int fd)
+static bool peer_may_change(int fd)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && (peer.uid == 0 || peer.uid == geteuid());
+}
+
+static void welcome(struct control *ctl, struct client *c, int fd, bool may_change)
+{
     struct err e = ERR_INIT;
     *c = (struct client){ .control = ctl };
     buf_init(&c->in, CONTROL_REQUEST_MAX);
     buf_init(&c->out, CONTROL_ANSWER_MAX);
     timer_init(&c->timer, on_impatient);
     timer_init(&c->more, on_more);
-    c->may_change = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && (peer.uid == 0 || peer.uid == geteuid());
+    c->may_change = may_change;
     if (loop_fd_add(ctl->loop, &c->fd, fd, LOOP_IN, on_client, &e) < 0) {
         c->control = NULL;
         close(fd);
@@ -166,9 +176,10 @@ static void on_connect(struct loop_fd *f, unsigned events)
     int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    struct client *c = free_slot(ctl);
+    bool may_change = peer_may_change(fd);
+    struct client *c = free_slot(ctl, may_change);
     if (c != NULL) {
-        welcome(ctl, c, fd);
+        welcome(ctl, c, fd, may_change);
         return;
     }
     if (send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL) < 0)
@@ -180,7 +191,9 @@ static void on_connect(struct loop_fd *f, unsigned events)
 static void hand_to_group(const char *path, const char *group)
 {
     const struct group *g = group != NULL ? getgrnam(group) : NULL;
-    if (g != NULL && chown(path, (uid_t)-1, g->gr_gid) < 0)
+    if (g == NULL)
+        log_info("control", "root-only why=\"there is no group %s\"", group != NULL ? group : "");
+    else if (chown(path, (uid_t)-1, g->gr_gid) < 0)
         log_warn("control", "no-group-access group=%s", group);
 }
 

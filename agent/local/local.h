@@ -16,8 +16,8 @@ struct cli_hooks {
 int cli_main(int argc, char **argv, const struct cli_hooks *h);
 
 // Control socket: <run>/control.sock, 0660 root:<group>. A request is one JSON line, at most 64 KiB, within 5 s; at most 8 clients; the
-// answer is JSON lines, the last one {"end":true} or {"error":..,"class":..}. Peers are known by SO_PEERCRED: the group reads,
-// uid 0 changes.
+// answer is JSON lines, the last one {"end":true} or {"error":..,"class":..}. Peers are known by SO_PEERCRED: the group
+// reads, uid 0 and the agent's own user change and dump; one place is kept for these.
 struct control;
 struct control_conf {
     struct agent *agent;
