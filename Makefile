@@ -254,7 +254,7 @@ fuzz-run: $(FUZZERS:%=$(O)/test/libfuzzer/%)
 	@for f in $(FUZZERS); do \
 	   mkdir -p $(O)/new/$$f && echo "== $$f" && \
 	   $(O)/test/libfuzzer/$$f -max_total_time=$(or $(FUZZ_SECONDS),60) -rss_limit_mb=1024 -print_final_stats=0 -verbosity=0 \
-	     -artifact_prefix=test/fuzz/corpus/$$f/crash- $(O)/new/$$f test/fuzz/corpus/$$f || exit 1; done
+	     -artifact_prefix=test/fuzz/corpus/$$f/ $(O)/new/$$f test/fuzz/corpus/$$f || exit 1; done
 
 $(O)/test/libfuzzer/%: $(O)/obj/test/fuzz/fuzz_%.o $(LIB)
 	@mkdir -p $(@D)

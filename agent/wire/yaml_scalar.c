@@ -3,9 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TAG_PREFIX "tag:yaml.org,2002:"
+
+enum { NUMBER_MAX = 60 }; // bytes; the JSON reader takes no number longer than 63, and one may grow by a 0 on either side of its point
 
 static bool is_any(const char *s, const char *const *words, size_t n)
 {
@@ -132,8 +136,11 @@ static int put_plain(struct buf *out, const struct yaml_scalar *s, const char **
         return refuse(why, "infinity and not-a-number cannot be expressed");
     if (is_based(s->text, &base))
         return put_based(out, s->text, base, why, e);
-    if (split_number(s->text, &n))
+    if (split_number(s->text, &n)) {
+        if (s->len > NUMBER_MAX || !isfinite(strtod(s->text, NULL)))
+            return refuse(why, "this number is too large");
         return put_number(out, &n, why, e);
+    }
     return yaml_put_string(out, s->text, s->len, e);
 }
 
