@@ -366,8 +366,19 @@ static void on_retry(struct timer *t)
     try_now(container_of(t, struct sync, retry));
 }
 
+// A try that is under way when a link comes up may hang on a packet that was lost before, for as long as connecting may take.
+static void abandon_try(struct sync *s)
+{
+    kube_call_cancel(&s->check);
+    s->awaits_admission = false;
+    s->phase = PHASE_DOWN;
+    http_condemn(s->kube->transport);
+}
+
 void sync_kick(struct sync *s, bool now)
 {
+    if (s->phase == PHASE_CHECK && !now && !s->standby)
+        abandon_try(s);
     if (s->phase != PHASE_DOWN || s->standby)
         return;
     s->tries = 0;
