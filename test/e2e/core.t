@@ -93,10 +93,10 @@ eventually 30 'the server knows the truth' ready eapp web
 eventually 30 'and the file too' ready ecfg motd
 
 # --- a deletion made while away (field 6)
+read -r pid _ < <(pids $node web)
 agent_stop $node
 k delete ecfg motd -n edge-alpha >/dev/null
 k delete eapp web -n edge-alpha >/dev/null
-pid=$(pgrep -f 'sleep 100000' | head -n 1)
 ok 'while the agent is away nothing changes' test -e "$files/motd"
 agent_start $node
 eventually 60 'field 6: a deletion made while away is noticed: the file goes' test ! -e "$files/motd"
