@@ -358,6 +358,19 @@ run_is 1 'but not resync' as_user "$gid" resync
 like "$err" 'only root may' 'and hears why'
 run_is 1 'nor dump the store' as_user "$gid" store dump
 like "$err" 'only root may' 'and hears why'
+
+# Readers that hold on to their places do not lock root out.
+followers=()
+for _ in 1 2 3 4 5 6 7 8; do
+	(exec setpriv --reuid=65534 --regid="$gid" --clear-groups "$work/limpet" --config "$work/user.ini" logs echo -f) >/dev/null 2>&1 &
+	followers+=($!)
+done
+crowded() { as_user "$gid" status 2>&1 | grep -q 'too many clients'; }
+eventually 30 'members of the group fill the places they have' crowded
+run_is 0 'and root is answered all the same' L $node status
+kill "${followers[@]}" 2>/dev/null
+wait "${followers[@]}" 2>/dev/null
+eventually 30 'who hangs up leaves its place' as_user "$gid" status
 run_is 1 'nor leave' as_user "$gid" leave --yes
 like "$err" 'only root may' 'and hears why'
 ok 'nothing was left' ready eapp echo
