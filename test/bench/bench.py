@@ -109,8 +109,9 @@ def in_top(*command):
 
 def machine():
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), platform.machine())
+    kernel = platform.release().split("-")[0]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} x {cpu}, {memory:.0f} GiB, Linux {platform.release()}"
+    return f"{os.cpu_count()} x {cpu}, {memory:.0f} GiB, Linux {kernel}"
 
 
 def ours(figures):

@@ -147,7 +147,7 @@ def dropped(bench):
 
 def _link_up(bench, network, crowd):
     times = []
-    for i in range(bench.pick(3, 1)):
+    for i in range(bench.pick(3, 2)):
         network.link(False)
         wait_for("the agents notice", 120, crowd.all_offline, 0.2)
         crowd.change(f"link {i}")
