@@ -214,28 +214,41 @@ static void check_kube_system(struct sync *s, const struct err *e)
         check_next(s);
 }
 
-static void check_namespace(struct sync *s, const struct err *e)
+// The one verdict on the own namespace, from the answer to a GET of it. False: the link is down or the identity lost, and that is said
+// already. `after` goes before what is said: what made us ask.
+bool sync_namespace_is_ours(struct sync *s, const struct kube_call *c, const struct err *e, const char *after)
 {
     struct object_view v;
     struct err pe = ERR_INIT;
+    const char *json = buf_str(&c->answer);
     if (e != NULL && (e->cls == E_FORBIDDEN || e->cls == E_NOTFOUND)) {
-        sync_identity_lost(s, "own namespace %s: %s", s->ns, e->msg);
-        return;
+        sync_identity_lost(s, "%sown namespace %s: %s", after, s->ns, e->msg);
+        return false;
     }
-    if (e != NULL || object_scan(&v, buf_str(&s->check.answer), s->check.answer.len, &pe) < 0) {
+    if (e != NULL || object_scan(&v, json, c->answer.len, &pe) < 0) {
         sync_link_down(s, e != NULL ? e : &pe);
-        return;
+        return false;
     }
-    if (namespace_terminating(&v, buf_str(&s->check.answer), s->check.answer.len)) {
-        sync_identity_lost(s, "own namespace %s is being deleted", s->ns);
-        return;
+    if (namespace_terminating(&v, json, c->answer.len)) {
+        sync_identity_lost(s, "%sown namespace %s is being deleted", after, s->ns);
+        return false;
     }
     int rc = same_as_known(s, "namespace_uid", v.uid, &pe);
     if (rc == E_CONFLICT)
-        sync_identity_lost(s, "own namespace %s was deleted and made again", s->ns);
+        sync_identity_lost(s, "%sown namespace %s was deleted and made again", after, s->ns);
     else if (rc < 0)
         sync_link_down(s, &pe);
-    else
+    return rc == 0;
+}
+
+int sync_get_namespace(struct sync *s, struct kube_call *c, struct err *e)
+{
+    return kube_get(c, &namespaces, NULL, s->ns, e);
+}
+
+static void check_namespace(struct sync *s, const struct err *e)
+{
+    if (sync_namespace_is_ours(s, &s->check, e, ""))
         check_next(s);
 }
 
@@ -309,7 +322,7 @@ static int start_check(struct sync *s, struct err *e)
     case 0:
         return kube_get(&s->check, &namespaces, NULL, "kube-system", e);
     case 1:
-        return kube_get(&s->check, &namespaces, NULL, s->ns, e);
+        return sync_get_namespace(s, &s->check, e);
     default:
         return kube_list(&s->check, &container_of(s->sources.next, struct source, link)->kind->type, s->ns, &one, e);
     }

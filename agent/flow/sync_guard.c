@@ -14,8 +14,6 @@
 
 enum { VERIFY_TIMEOUT_MS = 10000 };
 
-static const struct kube_type namespaces = { "", "v1", "namespaces" };
-
 struct pending {
     struct table_node node;
     bool asked; // heard before the GET under way was asked for: that proves it
@@ -132,30 +130,13 @@ static struct source *first_unsettled(struct sync *s)
 
 static void decide_by_namespace(struct sync *s, const struct err *e)
 {
-    struct object_view v;
-    struct err pe = ERR_INIT;
-    struct span sp;
-    char phase[32] = "", known[OBJ_UID_MAX] = "";
-    const char *json = buf_str(&s->verify.answer);
-    size_t len = s->verify.answer.len;
-    if (e != NULL && (e->cls == E_AUTH || e->cls == E_FORBIDDEN || e->cls == E_NOTFOUND)) {
-        sync_identity_lost(s, "objects vanished and the own namespace %s cannot be seen: %s", s->ns, e->msg);
+    static const char after[] = "objects vanished: ";
+    if (e != NULL && e->cls == E_AUTH) { // on top of what vanished a 401 is more than a token to read again
+        sync_identity_lost(s, "%sown namespace %s: %s", after, s->ns, e->msg);
         return;
     }
-    if (e != NULL || object_scan(&v, json, len, &pe) < 0) {
-        sync_link_down(s, e != NULL ? e : &pe);
+    if (!sync_namespace_is_ours(s, &s->verify, e, after))
         return;
-    }
-    if (object_member(json, len, "status", "phase", &sp))
-        (void)span_string(sp, phase, sizeof(phase));
-    if (v.deleting || strcmp(phase, "Terminating") == 0) {
-        sync_identity_lost(s, "objects vanished because the own namespace %s is being deleted", s->ns);
-        return;
-    }
-    if (db_meta_get(s->db, "namespace_uid", known, sizeof(known), NULL) == 0 && strcmp(known, v.uid) != 0) {
-        sync_identity_lost(s, "own namespace %s was deleted and made again", s->ns);
-        return;
-    }
     list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         if (is_settled(src))
@@ -234,7 +215,7 @@ static int start_verify(struct sync *s, struct source *src, struct err *e)
     s->verify.http.total_timeout_ms = VERIFY_TIMEOUT_MS;
     if (!s->conf.config->server_metaserver) {
         mark_asked(s);
-        return kube_get(&s->verify, &namespaces, NULL, s->ns, e);
+        return sync_get_namespace(s, &s->verify, e);
     }
     struct pending *p = next_to_confirm(src);
     struct key_parts parts;

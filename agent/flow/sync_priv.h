@@ -91,6 +91,8 @@ void sync_settled(struct sync *s); // a source became current or failed alone: i
 enum sync_mode sync_mode_now(const struct sync *s);
 void sync_contact(struct sync *s); // the server answered
 bool sync_is_link_error(int cls);
+int sync_get_namespace(struct sync *s, struct kube_call *c, struct err *e) MUST_USE;                            // starts the GET
+bool sync_namespace_is_ours(struct sync *s, const struct kube_call *c, const struct err *e, const char *after); // judges its answer
 void sync_watch_ended(struct sync *s, int64_t lived_ms);
 
 // sync_source.c
