@@ -17,7 +17,6 @@ enum { KINDS_MAX = 64, PASS_ARENA_MAX = 8 * 1024 * 1024, GONE_RETRY_MS = 1000, B
 struct kind_run {
     const struct kind *kind;
     int open; // passes that wait
-    uint64_t passes, errors;
 };
 
 struct engine {
@@ -65,11 +64,6 @@ struct object_state *engine_state_of(struct engine *g, const char *key)
 const char *object_state_key(const struct object_state *os)
 {
     return os->key;
-}
-
-void *object_state_data(struct object_state *os)
-{
-    return os->data;
 }
 
 struct object_state *object_state_from_data(void *state)
@@ -324,10 +318,7 @@ static void settle_ok(struct work *w)
 static void settle_error(struct work *w, const struct err *e)
 {
     struct engine *g = w->g;
-    struct kind_run *r = run_of(g, w->os->kind);
     g->stats.errors++;
-    if (r != NULL)
-        r->errors++;
     log_failure(w, e);
     int64_t delay;
     switch (action_of(e->cls)->action) {
@@ -472,12 +463,9 @@ static void pass_unreadable(struct work *w, const struct err *e)
 
 static void pass_run(struct engine *g, struct object_state *os)
 {
-    struct kind_run *r = run_of(g, os->kind);
     struct err e = ERR_INIT;
     struct work w;
     g->stats.passes++;
-    if (r != NULL)
-        r->passes++;
     work_init(&w, g, os);
     int rc = work_load(&w, &e);
     if (rc == 0)
@@ -770,16 +758,6 @@ int engine_each(struct engine *g, int (*fn)(void *ctx, struct object_state *os),
     table_each_safe(n, &g->states)
     {
         int rc = fn(ctx, state_of(n));
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
-}
-
-int engine_each_kind(struct engine *g, int (*fn)(void *ctx, const struct kind *k, uint64_t passes, uint64_t errors), void *ctx)
-{
-    for (size_t i = 0; i < g->n_kinds; i++) {
-        int rc = fn(ctx, g->kinds[i].kind, g->kinds[i].passes, g->kinds[i].errors);
         if (rc != 0)
             return rc;
     }

@@ -104,7 +104,6 @@ void engine_touch(struct engine *g, const char *key, const char *why); // look a
 void engine_touch_state(struct engine *g, struct object_state *os, const char *why);
 struct object_state *engine_state_of(struct engine *g, const char *key); // NULL = none
 const char *object_state_key(const struct object_state *os);
-void *object_state_data(struct object_state *os); // the kind's bytes
 struct object_state *object_state_from_data(void *state);
 // An event about the object of this pass; note is printf-like. Errors are counted, never returned.
 void pass_event(struct pass *p, bool warning, const char *reason, const char *action, const char *fmt, ...) PRINTF_LIKE(5, 6);
