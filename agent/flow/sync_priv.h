@@ -28,9 +28,11 @@ struct source {
     enum how how;
     char rv[OBJ_RV_MAX]; // "" = none: the next contact lists
     int64_t opened_ms;   // when the stream under way was asked for
+    int64_t asked_ms;    // the life it was asked for
     int64_t rv_at_ms;    // when the server last confirmed it
     struct kube_call call;
     struct timer timer;
+    struct timer proof; // a list that is due because of a doubt
     struct line_splitter lines;
     struct list_splitter items;
     char *continue_token;
@@ -38,6 +40,8 @@ struct source {
     bool current;      // equals the server as of the last contact
     bool expired_once; // 410 answered by a relist that was 410 again: back off
     bool no_stream;    // the server cannot stream the first list
+    bool doubted;      // a stream ended before its time: a list is due (doubt())
+    int64_t proven_ms; // when the last list made for such a doubt began
     size_t seen;       // items of the list under way
     unsigned failures; // own backoff
     struct err last;   // why it is not current

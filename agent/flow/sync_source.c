@@ -16,6 +16,9 @@ enum {
     BOOKMARK_AGE_MS = 45000, // an older resourceVersion earns a poll that waits for a bookmark
     OWN_BACKOFF_MIN_MS = 1000,
     OWN_BACKOFF_MAX_MS = 60000,
+    DOUBT_MIN_MS = 2000,
+    DOUBT_SPREAD_MS = 8000, // a fleet notices at the same moment
+    DOUBT_AGAIN_MS = 300000,
 };
 
 const char *const source_state_words[] = { "Idle", "Listing", "Following", "Waiting", "Backoff" };
@@ -335,6 +338,33 @@ static void follow_again(struct source *src)
     in(src, WATCH_AGAIN_MS - lived);
 }
 
+// When a CRD changes, streams opened before go on under the old schema for a moment, tell new objects without the fields it does not know,
+// and end before their time (measured: 0.5 s). The resourceVersion has moved by then, and only a list tells those objects whole. It is made
+// a little later: if it was the server that went away, the link notices first, and nothing of this is needed.
+static void doubt(struct source *src)
+{
+    int64_t now = loop_now(src->sync->loop), at = now + DOUBT_MIN_MS + clock_rand(src->sync->kube->clock, DOUBT_SPREAD_MS);
+    if (src->proven_ms > 0)
+        at = MAX(at, src->proven_ms + DOUBT_AGAIN_MS); // a proxy that cuts each stream short earns no list for each
+    src->doubted = true;
+    if (timer_in(src->sync->loop, &src->proof, at - now) < 0)
+        log_error("sync", "no-timer source=%s", src->name);
+}
+
+static void on_proof(struct timer *t)
+{
+    struct source *src = container_of(t, struct source, proof);
+    if (!src->doubted || src->sync->phase != PHASE_UP)
+        return;
+    src->doubted = false;
+    if (src->state == SRC_LIST)
+        return;
+    log_info("sync", "list-for-proof source=%s why=\"a stream ended before its time\"", src->name);
+    src->proven_ms = loop_now(src->sync->loop);
+    timer_cancel(src->sync->loop, &src->timer);
+    start_list(src);
+}
+
 static void after_stream(struct source *src)
 {
     bool watch = sync_mode_now(src->sync) == SYNC_WATCH;
@@ -364,6 +394,8 @@ static void on_stream_done(struct kube_call *c, struct err *e)
         return;                              // list_complete() failed and set the timer
     if (e == NULL || e->cls == E_CANCELED) { // stopped by ourselves, and not for an error of ours: that would stand in e
         sync_contact(src->sync);
+        if (e == NULL && !src->marking && !src->doubted && loop_now(src->sync->loop) - src->opened_ms < src->asked_ms)
+            doubt(src);
         src->expired_once = src->expired_once && src->marking;
         if (!src->marking && table_count(&src->pending) == 0)
             became_current(src);
@@ -383,6 +415,7 @@ static void open_stream(struct source *src, enum how how, const struct kube_list
     struct err e = ERR_INIT;
     src->how = how;
     src->opened_ms = loop_now(src->sync->loop);
+    src->asked_ms = (int64_t)o->timeout_s * 1000;
     kube_call_cancel(&src->call);
     line_splitter_fini(&src->lines);
     line_splitter_init(&src->lines, KUBE_LINE_MAX, on_line, src);
@@ -548,6 +581,8 @@ void source_start(struct source *src)
 void source_stop(struct source *src)
 {
     timer_cancel(src->sync->loop, &src->timer);
+    timer_cancel(src->sync->loop, &src->proof);
+    src->doubted = false;
     kube_call_cancel(&src->call);
     if (table_count(&src->pending) > 0) { // what waited for proof is found again by a list
         guard_drop(src);
@@ -585,6 +620,7 @@ int source_add(struct sync *s, const struct kind *k, struct err *e)
         src->rv[0] = '\0';
     table_init(&src->pending);
     timer_init(&src->timer, on_timer);
+    timer_init(&src->proof, on_proof);
     kube_call_init(&src->call, s->kube);
     line_splitter_init(&src->lines, KUBE_LINE_MAX, on_line, src);
     list_splitter_init(&src->items, on_item, src);

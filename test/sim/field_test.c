@@ -522,6 +522,42 @@ static void clock_steps(void)
     is_int((intmax_t)m, (intmax_t)n, "field 30: and as many requests are made");
 }
 
+// --- A CRD changes: streams that were open tell an object as the old schema cuts it, and end before their time
+
+static void end_streams(struct world *w)
+{
+    list_each_safe(it, next, &w->server.streams) {
+        struct sim_stream *st = container_of(it, struct sim_stream, link);
+        st->ended = true;
+        st->wake(st);
+    }
+}
+
+// What the object was all the while: the same resourceVersion, and no watch says it again.
+static void was_whole(struct sim_object *o)
+{
+    struct json *spec = json_copy(json_get(o->json, "spec"));
+    char *digit = strstr(o->text, "\"replicas\":1,");
+    if (digit == NULL || spec == NULL)
+        abort();
+    digit[strlen("\"replicas\":")] = '3';
+    json_set_int(spec, "replicas", 3);
+    json_set(o->json, "spec", spec);
+}
+
+static void schema_switch(const char *mode)
+{
+    struct world *w = world_at_work(mode);
+    struct sim_object *o = sim_server_find(&w->server, "edgeapps", "app-0");
+    sim_server_set_spec(&w->server, o, "{\"command\":[\"/bin/app\"],\"replicas\":1,\"terminationGracePeriodSeconds\":1}");
+    world_live(w, 600);
+    was_whole(o);
+    end_streams(w);
+    becomes_right(w, 2 * MINUTE, "what an old schema had cut from an object becomes known");
+    is_int(running(w), 3, "... in %s mode", mode);
+    world_end(w, "a schema that changes under an open watch");
+}
+
 int main(void)
 {
     boot_without_server(NET_REFUSED, "refused");
@@ -535,6 +571,8 @@ int main(void)
     changes_while_away("list", false, true);
     no_line_to_wait_in();
     full_disk();
+    schema_switch("watch");
+    schema_switch("poll");
     too_old_once(false);
     too_old_once(true);
     too_old_always(false);
