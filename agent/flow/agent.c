@@ -54,6 +54,11 @@ static void on_unauthorized(void *ctx)
         a->unauthorized(a->ctx);
 }
 
+static void on_doubt(void *ctx)
+{
+    sync_doubt(agent_of(ctx)->sync);
+}
+
 static void note_clock(struct agent *a);
 
 static void on_link(void *ctx, enum link_state state, const char *why)
@@ -104,6 +109,8 @@ static void on_beat(void *ctx, bool ok, const struct err *e)
         return;
     if (e->cls == E_AUTH)
         on_unauthorized(a);
+    if (e->cls == E_AUTH || e->cls == E_NOTFOUND)
+        sync_doubt(a->sync);     // with the credentials that were just read again
     if (e->cls == E_FORBIDDEN) { // no permission for leases: nothing to stand by for
         sync_admit(a->sync);
         return;
@@ -326,9 +333,12 @@ static int make_network(struct agent *a, const struct agent_conf *c, struct err 
                              .role = on_role,
                              .beat = on_beat,
                              .ctx = a };
-    struct egress_conf gc = {
-        .rate_per_s = a->config->outbox_rate, .node = a->node, .ns = a->ns, .unauthorized = on_unauthorized, .ctx = a
-    };
+    struct egress_conf gc = { .rate_per_s = a->config->outbox_rate,
+                              .node = a->node,
+                              .ns = a->ns,
+                              .unauthorized = on_unauthorized,
+                              .identity_doubt = on_doubt,
+                              .ctx = a };
     a->kube = (struct kube){ .transport = a->seams.transport, .clock = a->seams.clock };
     int rc = load_holder(a, e);
     if (rc == 0)

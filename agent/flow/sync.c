@@ -10,7 +10,14 @@
 #include "flow/backoff.h"
 #include "flow/sync_priv.h"
 
-enum { RECHECK_LOST_MIN_MS = 2000, RECHECK_LOST_MAX_MS = 60000, KICK_SPREAD_MS = 1500, SHORT_WATCH_LIMIT = 5, CHECK_TIMEOUT_MS = 10000 };
+enum {
+    RECHECK_LOST_MIN_MS = 2000,
+    RECHECK_LOST_MAX_MS = 60000,
+    KICK_SPREAD_MS = 1500,
+    SHORT_WATCH_LIMIT = 5,
+    CHECK_TIMEOUT_MS = 10000,
+    UNAUTHORIZED_MS = 10000
+};
 
 static const struct kube_type namespaces = { "", "v1", "namespaces" };
 static const char *const link_words[] = { "Offline", "Online", "IdentityLost", "Standby" };
@@ -192,10 +199,30 @@ static bool namespace_terminating(const struct object_view *v, const char *json,
     return v->deleting || strcmp(phase, "Terminating") == 0;
 }
 
+// A server that is just starting knows no account for some seconds, and a token may be replaced in a moment: a 401 is read as a bad link
+// first. When nothing else comes for longer than that, nobody knows this node any more.
+static bool is_disowned(struct sync *s, const struct err *e)
+{
+    int64_t now = loop_now(s->loop);
+    if (e == NULL || e->http != 401) {
+        s->unauthorized_since_ms = 0;
+        return false;
+    }
+    if (s->unauthorized_since_ms == 0)
+        s->unauthorized_since_ms = now;
+    return now - s->unauthorized_since_ms >= UNAUTHORIZED_MS;
+}
+
 static void check_kube_system(struct sync *s, const struct err *e)
 {
     struct object_view v;
     struct err pe = ERR_INIT;
+    if (is_disowned(s, e)) {
+        if (s->conf.unauthorized != NULL)
+            s->conf.unauthorized(s->conf.ctx);
+        sync_identity_lost(s, "the server does not know the account of this node: %s", e->msg);
+        return;
+    }
     if (e != NULL && e->cls != E_FORBIDDEN && e->cls != E_NOTFOUND) {
         sync_link_down(s, e);
         return;

@@ -52,6 +52,7 @@ void sync_store_failed(struct sync *s);
 void sync_resync(struct sync *s, bool accept);          // complete relist of every source; accept: held deletes are allowed now
 void sync_admit(struct sync *s);                        // answers admit()
 void sync_refused(struct sync *s, const struct err *e); // admit() could not be answered: the link is down after all
+void sync_doubt(struct sync *s);                        // another request was refused (401, 403, 404): does the server still know us?
 void sync_standby(struct sync *s, bool on);             // another agent holds the lease: take no new spec
 void sync_stats(struct sync *s, struct sync_stats *out);
 int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, const char *state, const char *rv, const char *err),

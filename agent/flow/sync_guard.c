@@ -12,7 +12,7 @@
 #include "data/key.h"
 #include "flow/sync_priv.h"
 
-enum { VERIFY_TIMEOUT_MS = 10000 };
+enum { VERIFY_TIMEOUT_MS = 10000, DOUBT_EVERY_MS = 5000 };
 
 struct pending {
     struct table_node node;
@@ -130,8 +130,9 @@ static struct source *first_unsettled(struct sync *s)
 
 static void decide_by_namespace(struct sync *s, const struct err *e)
 {
-    static const char after[] = "objects vanished: ";
-    if (e != NULL && e->cls == E_AUTH) { // on top of what vanished a 401 is more than a token to read again
+    bool vanished = first_unsettled(s) != NULL;
+    const char *after = vanished ? "objects vanished: " : "";
+    if (e != NULL && e->cls == E_AUTH && vanished) { // on top of what vanished a 401 is more than a token to read again
         sync_identity_lost(s, "%sown namespace %s: %s", after, s->ns, e->msg);
         return;
     }
@@ -235,6 +236,22 @@ static void verify_next(struct sync *s)
         return;
     s->verifying = true;
     if (start_verify(s, src, &e) < 0) {
+        s->verifying = false;
+        sync_link_down(s, &e);
+    }
+}
+
+// The lease or a status was refused: a watch that is open says nothing of that for minutes. Asked once in a while, for a refusal may
+// also be about one object, and come for each of them.
+void sync_doubt(struct sync *s)
+{
+    struct err e = ERR_INIT;
+    int64_t now = loop_now(s->loop);
+    if (s->phase != PHASE_UP || s->verifying || s->conf.config->server_metaserver || now < s->doubt_again_ms)
+        return;
+    s->doubt_again_ms = now + DOUBT_EVERY_MS;
+    s->verifying = true;
+    if (start_verify(s, NULL, &e) < 0) {
         s->verifying = false;
         sync_link_down(s, &e);
     }

@@ -75,10 +75,12 @@ struct sync {
     bool awaits_admission;
     int64_t down_since_ms, backoff_ms;
     unsigned tries, short_watches, lost_checks;
-    bool poll_instead; // auto mode: watches keep breaking
+    int64_t unauthorized_since_ms; // the check meets nothing but 401; 0 = no
+    bool poll_instead;             // auto mode: watches keep breaking
     // The guard.
     struct kube_call verify;
     bool verifying;
+    int64_t doubt_again_ms;    // no doubt is looked into before
     struct source *confirming; // MetaServer: whose key is being confirmed
     char confirm_key[KEY_MAX];
     struct timer hold_end;

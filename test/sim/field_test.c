@@ -391,6 +391,21 @@ static void doubt(enum sim_doubt d, const char *line, enum link_state link)
     is_over(w, line, sim_doubt_words[d]);
 }
 
+// Watches that are open stay open and say nothing of it; the lease, or a status, is what is refused.
+static void doubt_beside_watches(enum sim_doubt d, bool crash, int64_t most_ms)
+{
+    struct world *w = world_at_work("watch");
+    w->server.doubt = d;
+    if (crash)
+        port_fake_crash(w->port.port, APP, 0, 1);
+    world_live(w, most_ms);
+    is_int(link_of(w), LINK_IDENTITY_LOST, "field 17: %s, while a watch is open: is told after %d s", sim_doubt_words[d],
+           (int)(most_ms / 1000));
+    stands(w, "field 17", sim_doubt_words[d]);
+    sim_server_doubt(&w->server, DOUBT_NONE);
+    is_over(w, "field 17", sim_doubt_words[d]);
+}
+
 // A proxy that cuts lists and streams and ends them as if they were whole.
 static void cut_and_hidden(const char *mode)
 {
@@ -580,7 +595,10 @@ int main(void)
     doubt(DOUBT_TERMINATING, "field 17", LINK_IDENTITY_LOST);
     doubt(DOUBT_NO_NAMESPACE, "field 17", LINK_IDENTITY_LOST);
     doubt(DOUBT_FORBIDDEN, "field 17", LINK_IDENTITY_LOST);
-    doubt(DOUBT_UNAUTHORIZED, "field 17", LINK_OFFLINE);
+    doubt(DOUBT_UNAUTHORIZED, "field 17", LINK_IDENTITY_LOST);
+    doubt_beside_watches(DOUBT_UNAUTHORIZED, false, 40000);
+    doubt_beside_watches(DOUBT_FORBIDDEN, true, 15000);
+    doubt_beside_watches(DOUBT_NO_NAMESPACE, true, 15000);
     doubt(DOUBT_TRUNCATED, "field 18", LINK_OFFLINE);
     doubt(DOUBT_PORTAL, "field 18", LINK_OFFLINE);
     doubt(DOUBT_OTHER_CLUSTER, "field 18", LINK_IDENTITY_LOST);
