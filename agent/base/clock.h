@@ -5,7 +5,7 @@
 // suspend), wall (shown to people, may lie). Nobody else calls clock_gettime() or getrandom().
 //
 // Trust: synchronised this boot (adjtimex), or the wall clock is at or after the floor and came from an RTC that was right,
-// or a verified server Date this boot, or the configuration says always. The floor is the newest of build time and last stored
+// or a verified server Date this boot (a wall clock stepped days away from it loses trust), or the configuration says always. The floor is the newest of build time and last stored
 // time. An untrusted clock never makes anybody act: it only marks what is reported.
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -43,6 +43,9 @@ int64_t clock_boot(struct clock *c);
 // the wall; never before the floor.
 int64_t clock_wall_us(struct clock *c);
 bool clock_trusted(struct clock *c);
+// Somebody outside of this machine says so: time synchronisation, a server, or the owner. Only such a time may become a floor; one that is
+// believed because it is after the last floor could be ten years off, and as a floor would never be left again.
+bool clock_vouched(struct clock *c);
 // A Date header of a server whose certificate chain was verified; seconds since 1970. One before the floor is ignored.
 void clock_server_date(struct clock *c, int64_t sec);
 void clock_floor(struct clock *c, int64_t us); // raises the floor; never lowers it

@@ -7,6 +7,7 @@
 #include "base/util.h"
 
 enum { DATE_SLACK_US = 2000000 };
+#define STEP_US INT64_C(86400000000)
 enum { DAY_SEC = 86400, YEAR_FIRST = 1970, YEAR_LAST = 9999 };
 
 static int64_t max64(int64_t a, int64_t b)
@@ -24,12 +25,25 @@ int64_t clock_boot(struct clock *c)
     return c->ops->boot_ms(c);
 }
 
-// A clock that started before the floor, or that nothing set at boot, does not become right by passing the floor.
+// What a verified server said this boot, carried on by boot-time.
+static int64_t server_us(struct clock *c)
+{
+    return clock_boot(c) * 1000 + c->offset_us;
+}
+
+static bool is_contradicted(struct clock *c, int64_t wall_us)
+{
+    int64_t said = c->server_dated ? server_us(c) : wall_us;
+    return wall_us < said - STEP_US || wall_us > said + STEP_US;
+}
+
+// A clock that started before the floor, or that nothing set at boot, does not become right by passing the floor; one that was stepped
+// days away from what the server says is no longer right.
 static bool wall_trusted(struct clock *c, int64_t wall_us)
 {
     if (c->always || c->ops->synced(c))
         return true;
-    return c->floor_us > 0 && wall_us >= c->floor_us && !c->was_below_floor && !c->no_rtc;
+    return c->floor_us > 0 && wall_us >= c->floor_us && !c->was_below_floor && !c->no_rtc && !is_contradicted(c, wall_us);
 }
 
 int64_t clock_wall_us(struct clock *c)
@@ -37,13 +51,18 @@ int64_t clock_wall_us(struct clock *c)
     int64_t wall = c->ops->wall_us(c);
     if (wall_trusted(c, wall))
         return wall;
-    int64_t guess = c->server_dated ? clock_boot(c) * 1000 + c->offset_us : wall;
+    int64_t guess = c->server_dated ? server_us(c) : wall;
     return max64(guess, c->floor_us);
 }
 
 bool clock_trusted(struct clock *c)
 {
     return c->server_dated || wall_trusted(c, c->ops->wall_us(c));
+}
+
+bool clock_vouched(struct clock *c)
+{
+    return c->always || c->server_dated || c->ops->synced(c);
 }
 
 void clock_server_date(struct clock *c, int64_t sec)
@@ -55,7 +74,7 @@ void clock_server_date(struct clock *c, int64_t sec)
         return; // the server's clock is the one that is wrong
     // A Date has whole seconds and travelled here: an estimate that agrees with it within a few stays, so that time does not jump
     // to and fro with each answer.
-    int64_t boot_us = clock_boot(c) * 1000, now = c->server_dated ? boot_us + c->offset_us : c->ops->wall_us(c);
+    int64_t boot_us = clock_boot(c) * 1000, now = c->server_dated ? server_us(c) : c->ops->wall_us(c);
     if (now < us - DATE_SLACK_US || now > us + 1000000 + DATE_SLACK_US)
         now = us;
     c->offset_us = now - boot_us;

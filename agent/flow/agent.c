@@ -194,7 +194,7 @@ static void note_clock(struct agent *a)
             log_error("agent", "times-not-corrected error=\"%s\"", e.msg);
     }
     a->clock_was_trusted = trusted;
-    if (!trusted)
+    if (!clock_vouched(a->seams.clock))
         return;
     snprintf(text, sizeof(text), "%" PRId64, clock_wall_us(a->seams.clock));
     if (db_lazy_meta(a->db, "clock_floor", text, &e) < 0)

@@ -87,6 +87,32 @@ static void test_server_date(void)
     is_int(clock_wall_us(c), T2026 + 4000 * (int64_t)SEC, "a synchronised wall clock wins over it");
 }
 
+static void test_step(void)
+{
+    const int64_t day = 86400 * (int64_t)SEC;
+    struct fake_clock fc;
+    fake_clock_init(&fc, 1);
+    struct clock *c = &fc.clock;
+    fc.synced = false;
+    clock_floor(c, T2026 - day);
+    ok(clock_trusted(c) && !clock_vouched(c), "an RTC after the floor is trusted, but nobody vouches for it");
+    fc.wall_us = T2026 + 3650 * day;
+    is_int(clock_wall_us(c), T2026 + 3650 * day, "without a server ten years ahead cannot be told from the truth");
+    fc.wall_us = T2026;
+    clock_server_date(c, T2026 / SEC);
+    ok(clock_vouched(c), "a server vouches");
+    fc.wall_us = T2026 + day / 2;
+    is_int(clock_wall_us(c), T2026 + day / 2, "a small step is the wall clock's to make");
+    fc.wall_us = T2026 + 3650 * day;
+    is_int(clock_wall_us(c), T2026, "one of ten years is not: the server's time goes on");
+    ok(clock_trusted(c), "which is trusted");
+    fc.wall_us = 0;
+    is_int(clock_wall_us(c), T2026, "nor is one to 1970");
+    fc.synced = true;
+    fc.wall_us = T2026 + 5 * day;
+    is_int(clock_wall_us(c), T2026 + 5 * day, "a synchronised clock may step");
+}
+
 static void test_instant(void)
 {
     struct fake_clock fc;
@@ -335,6 +361,7 @@ int main(void)
     test_trust_by_sync();
     test_floor();
     test_server_date();
+    test_step();
     test_instant();
     test_rand();
     test_rand_fair();
