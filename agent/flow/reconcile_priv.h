@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// reconcile_priv — what the files of the engine share: reconcile.c (states, queue, the turn), reconcile_pass.c (one pass), reconcile_boot.c
+// (which keys there are), reconcile_report.c (events, and what the server says of our status). Not for anybody else.
+#ifndef FLOW_RECONCILE_PRIV_H
+#define FLOW_RECONCILE_PRIV_H
+
+#include "base/table.h"
+#include "flow/reconcile.h"
+
+enum { KINDS_MAX = 64 };
+#define TOMBSTONE "gone" // intent: the object is proven gone and its stop is still owed
+
+struct kind_run {
+    const struct kind *kind;
+    int open; // passes that wait
+};
+
+struct engine {
+    struct kind_env *env;
+    struct registry *registry;
+    struct engine_conf conf;
+    struct workq *q;
+    struct table states;
+    struct list resumed;         // object_state.turn: what their pass waited for has ended
+    struct list awaiting_commit; // object_state.turn: next pass after this turn's commit
+    struct timer due;
+    struct kind_run kinds[KINDS_MAX];
+    size_t n_kinds;
+    struct engine_stats stats;
+};
+
+struct object_state {
+    struct table_node node;
+    struct engine *engine;
+    const struct kind *kind;
+    struct list turn;
+    struct timer deadline;
+    bool waiting, awaits_commit;
+    uint64_t pass_id;
+    char why[WORKQ_WHY_MAX];
+    char uid[OBJ_UID_MAX];
+    int64_t generation;
+    char key[KEY_MAX];
+    _Alignas(max_align_t) unsigned char data[];
+};
+
+// reconcile.c
+struct kind_run *engine_run_of(struct engine *g, const struct kind *k); // NULL: more than KINDS_MAX kinds
+void engine_queue(struct engine *g, const char *key, int64_t delay_ms, enum workq_prio prio, const char *why);
+void state_stop_waiting(struct object_state *os); // its pass is no longer open
+void state_free(struct object_state *os);
+
+// reconcile_pass.c
+void pass_run(struct engine *g, struct object_state *os);
+void pass_on_deadline(struct timer *t); // of object_state.deadline
+
+#endif
