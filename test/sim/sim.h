@@ -23,18 +23,22 @@ int64_t rng_below(struct sim_rng *r, int64_t n);                   // [0, n), 0 
 int64_t rng_between(struct sim_rng *r, int64_t low, int64_t high); // both included
 bool rng_chance(struct sim_rng *r, int percent);
 
-// Something due at a moment of the world's time. Zeroed or unlinked = not set.
+// Something due at a moment of the world's time. Zeroed = not set. (A pairing heap: a world of a thousand agents has ten thousand of them.)
 struct sim_event {
-    struct list link;
+    struct sim_event *child, *next, *prev; // prev: the one before it among the children, the parent of the first; NULL = not set
     int64_t at_ms;
+    uint64_t nth;
     void (*fn)(struct sim_event *ev);
 };
 
 struct sim {
     uint64_t seed;
-    int64_t now_ms; // since the world began
-    struct list due;
+    int64_t now_ms;       // since the world began
+    struct sim_event due; // its child is what comes next
+    uint64_t n_set;
     bool verbose;
+    // Who calls an agent when something is there for it; NULL = sim_dispatch() itself, while the agent's loop waits.
+    void (*dispatch)(struct sim *s, struct loop *l, struct loop_fd *fd);
     // The timeline.
     char notes[NOTES_KEPT][NOTE_MAX];
     uint64_t n_notes, hash;
@@ -53,6 +57,7 @@ struct sim_rng sim_stream(const struct sim *s, const char *name);
 void sim_at(struct sim *s, struct sim_event *ev, int64_t at_ms, void (*fn)(struct sim_event *ev)); // moves it when set
 void sim_in(struct sim *s, struct sim_event *ev, int64_t delay_ms, void (*fn)(struct sim_event *ev));
 void sim_unset(struct sim_event *ev);
+bool sim_is_set(const struct sim_event *ev);
 int64_t sim_next(const struct sim *s);          // INT64_MAX = nothing is due
 void sim_run_to(struct sim *s, int64_t at_ms);  // runs what is due on the way there
 void sim_run_due(struct sim *s, int64_t at_ms); // goes there and runs what is due then
@@ -83,5 +88,6 @@ int64_t sim_true_us(const struct sim *s); // the right wall time
 // Waits by letting the world's time pass.
 struct loop_backend *sim_loop_backend(struct sim *s);
 struct loop *sim_loop_new(struct sim *s, struct sim_clock *c);
+void sim_dispatch(struct sim *s, struct loop *l, struct loop_fd *fd); // something is there for the agent on this loop
 
 #endif

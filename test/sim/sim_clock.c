@@ -44,24 +44,86 @@ struct sim_rng sim_stream(const struct sim *s, const char *name)
 void sim_init(struct sim *s, uint64_t seed, bool verbose)
 {
     *s = (struct sim){ .seed = seed, .verbose = verbose, .hash = HASH_SEED };
-    list_init(&s->due);
-}
-
-static struct sim_event *event_of(struct list *l)
-{
-    return container_of(l, struct sim_event, link);
 }
 
 // In the order of their times; of equal ones the one set first comes first.
+static bool is_before(const struct sim_event *a, const struct sim_event *b)
+{
+    return a->at_ms != b->at_ms ? a->at_ms < b->at_ms : a->nth < b->nth;
+}
+
+static struct sim_event *meld(struct sim_event *a, struct sim_event *b)
+{
+    if (a == NULL || b == NULL)
+        return a != NULL ? a : b;
+    struct sim_event *first = is_before(b, a) ? b : a, *other = first == a ? b : a;
+    other->next = first->child;
+    if (other->next != NULL)
+        other->next->prev = other;
+    other->prev = first;
+    first->child = other;
+    return first;
+}
+
+// Two by two, then all into one, from the back.
+static struct sim_event *meld_all(struct sim_event *list)
+{
+    struct sim_event *pairs = NULL, *all = NULL;
+    while (list != NULL) {
+        struct sim_event *a = list, *b = a->next;
+        list = b != NULL ? b->next : NULL;
+        a->next = NULL;
+        a = meld(a, b);
+        a->next = pairs;
+        pairs = a;
+    }
+    while (pairs != NULL) {
+        struct sim_event *rest = pairs->next;
+        all = meld(pairs, all);
+        pairs = rest;
+    }
+    return all;
+}
+
+static void put_in_place(struct sim_event *ev, struct sim_event *before, struct sim_event *after, bool first)
+{
+    struct sim_event *at = ev != NULL ? ev : after;
+    if (first)
+        before->child = at;
+    else
+        before->next = at;
+    if (ev != NULL) {
+        ev->prev = before;
+        ev->next = after;
+    }
+    if (after != NULL)
+        after->prev = ev != NULL ? ev : before;
+}
+
+bool sim_is_set(const struct sim_event *ev)
+{
+    return ev->prev != NULL;
+}
+
+// What came after it takes its place.
+void sim_unset(struct sim_event *ev)
+{
+    if (!sim_is_set(ev))
+        return;
+    struct sim_event *before = ev->prev, *after = ev->next;
+    bool first = before->child == ev;
+    put_in_place(meld_all(ev->child), before, after, first);
+    ev->child = ev->next = ev->prev = NULL;
+}
+
 void sim_at(struct sim *s, struct sim_event *ev, int64_t at_ms, void (*fn)(struct sim_event *ev))
 {
     sim_unset(ev);
     ev->at_ms = MAX(at_ms, s->now_ms);
+    ev->nth = ++s->n_set;
     ev->fn = fn;
-    struct list *before = s->due.prev;
-    while (before != &s->due && event_of(before)->at_ms > ev->at_ms)
-        before = before->prev;
-    list_add_tail(before->next, &ev->link);
+    ev->next = NULL;
+    put_in_place(meld(s->due.child, ev), &s->due, NULL, true);
 }
 
 void sim_in(struct sim *s, struct sim_event *ev, int64_t delay_ms, void (*fn)(struct sim_event *ev))
@@ -69,21 +131,16 @@ void sim_in(struct sim *s, struct sim_event *ev, int64_t delay_ms, void (*fn)(st
     sim_at(s, ev, s->now_ms + delay_ms, fn);
 }
 
-void sim_unset(struct sim_event *ev)
-{
-    list_del(&ev->link);
-}
-
 int64_t sim_next(const struct sim *s)
 {
-    return list_empty(&s->due) ? INT64_MAX : event_of(s->due.next)->at_ms;
+    return s->due.child != NULL ? s->due.child->at_ms : INT64_MAX;
 }
 
 void sim_run_due(struct sim *s, int64_t at_ms)
 {
     s->now_ms = MAX(s->now_ms, at_ms);
     while (sim_next(s) <= s->now_ms) {
-        struct sim_event *ev = event_of(s->due.next);
+        struct sim_event *ev = s->due.child;
         sim_unset(ev);
         ev->fn(ev);
     }

@@ -286,7 +286,8 @@ void sim_disk_init(struct sim_disk *d, struct sim *s)
     list_init(&d->names);
     list_init(&d->watches);
     list_init(&d->news);
-    snprintf(d->vfs_name, sizeof(d->vfs_name), "sim");
+    static unsigned disks; // SQLite finds a disk by its name
+    snprintf(d->vfs_name, sizeof(d->vfs_name), "sim-%u", ++disks);
     sim_vfs_register(d);
     struct sim_file *root = file_new(d, FS_DIR, 0755);
     sim_name_set(d, "/", root);

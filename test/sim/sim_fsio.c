@@ -139,7 +139,7 @@ static void on_ring(struct sim_event *ev)
 {
     struct sim_disk *d = container_of(ev, struct sim_disk, ring);
     if (d->loop != NULL)
-        loop_dispatch_fd(d->loop, &d->bell, LOOP_IN);
+        sim_dispatch(d->sim, d->loop, &d->bell);
 }
 
 // As inotify: the agent's own changes are news to it, too.

@@ -67,3 +67,11 @@ struct loop *sim_loop_new(struct sim *s, struct sim_clock *c)
         abort();
     return l;
 }
+
+void sim_dispatch(struct sim *s, struct loop *l, struct loop_fd *fd)
+{
+    if (s->dispatch != NULL)
+        s->dispatch(s, l, fd);
+    else
+        loop_dispatch_fd(l, fd, LOOP_IN);
+}

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE_MAX = 4000, BUSY_S_MAX = 8, PUT_OFF_S = 3600, RETRANSMIT_MS = 400, CONNECT_MS = 5000, LATE_MS = 60000 };
+enum { PIECE_MAX = 4000, BUSY_S_MAX = 8, PUT_OFF_S = 3600, RETRANSMIT_MS = 400, CONNECT_MS = 5000, SYN_AGAIN_MS = 1000, LATE_MS = 60000 };
 
 enum fault {
     FAULT_NONE,
@@ -167,7 +167,7 @@ static void call_body(struct flight *f)
 static void on_more(struct sim_stream *st)
 {
     struct flight *f = st->ctx;
-    if (f->fault != FAULT_SILENT && !list_linked(&f->step.link))
+    if (f->fault != FAULT_SILENT && !sim_is_set(&f->step))
         step_in(f, latency(f));
 }
 
@@ -189,12 +189,16 @@ static void server_fails(struct flight *f)
 
 static void arrive(struct flight *f)
 {
+    struct sim_net *n = f->net;
     struct sim_request r = { f->method, f->url, f->content_type, f->body, f->len };
     if (f->fault == FAULT_BUSY || f->fault == FAULT_5XX || f->fault == FAULT_PUT_OFF)
         server_fails(f);
     else
-        sim_server_answer(f->net->server, &r, &f->answer);
+        sim_server_answer(n->server, &r, &f->answer);
     f->answered = true;
+    if (n->heard != NULL)
+        n->heard(n, f->method, f->url, !n->connected, f->answer.status);
+    n->connected = true;
     if (f->answer.stream != NULL) {
         f->answer.stream->wake = on_more;
         f->answer.stream->ctx = f;
@@ -202,10 +206,19 @@ static void arrive(struct flight *f)
     if (f->answer.cut)
         f->fault = FAULT_CUT;
     if (f->fault == FAULT_CUT || f->fault == FAULT_RESET_IN_BODY)
-        source(f)->len = (size_t)rng_below(&f->net->rng, (int64_t)source(f)->len);
+        source(f)->len = (size_t)rng_below(&n->rng, (int64_t)source(f)->len);
 }
 
 // --- Step by step
+
+// The kernel asks for a connection again after 1, 3, 7 ... seconds.
+static int64_t next_syn(const struct flight *f)
+{
+    int64_t asked_for = f->net->sim->now_ms - f->began_ms, at = SYN_AGAIN_MS;
+    while (at <= asked_for)
+        at = 2 * at + SYN_AGAIN_MS;
+    return at - asked_for;
+}
 
 static void travel(struct flight *f)
 {
@@ -218,7 +231,7 @@ static void travel(struct flight *f)
         return;
     }
     if (!passes(f)) { // asked again and again, until the link or the caller's patience ends
-        step_in(f, RETRANSMIT_MS);
+        step_in(f, f->no_connection ? next_syn(f) : RETRANSMIT_MS);
         return;
     }
     arrive(f);
@@ -291,7 +304,7 @@ static void on_step(struct sim_event *ev)
         return;
     }
     f->net->ringing = f;
-    loop_dispatch_fd(f->net->loop, &f->net->bell, LOOP_IN);
+    sim_dispatch(f->net->sim, f->net->loop, &f->net->bell);
 }
 
 // --- Time limits
@@ -403,6 +416,7 @@ static void cancel(struct transport *t UNUSED, struct http_req *r)
 static void condemn(struct transport *t)
 {
     struct sim_net *n = self(t);
+    n->connected = false;
     list_each_safe(it, next, &n->flying) {
         struct flight *f = container_of(it, struct flight, link);
         if (f->req != NULL && f->phase != END)
@@ -445,6 +459,7 @@ void sim_net_leave(struct sim_net *n)
     }
     loop_fd_del(n->loop, &n->bell);
     n->loop = NULL;
+    n->connected = false;
 }
 
 // A link that breaks takes the connections with it; one that drops packets does not.
@@ -454,6 +469,7 @@ void sim_net_link(struct sim_net *n, enum sim_link link)
     if (n->link == link)
         return;
     n->link = link;
+    n->connected = n->connected && link != NET_REFUSED;
     sim_note(n->sim, "net", "link: %s", words[link]);
     list_each_safe(it, next, &n->flying) {
         struct flight *f = container_of(it, struct flight, link);

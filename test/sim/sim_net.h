@@ -34,6 +34,9 @@ struct sim_net {
     int64_t latency_ms;
     uint64_t submitted, faults;
     size_t under_way, most_under_way;
+    // All requests share one connection. It ends with the link, with the server, and when the agent gives it up.
+    bool connected;
+    void (*heard)(struct sim_net *n, const char *method, const char *url, bool connects, int status); // the server; may be NULL
 };
 
 void sim_net_init(struct sim_net *n, struct sim *s, struct sim_server *v);

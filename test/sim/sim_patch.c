@@ -189,7 +189,7 @@ static void require(struct sim_server *v, const struct json *ev, const char *key
 }
 
 // As the server's validation of events.k8s.io/v1.
-static void check_event(struct sim_server *v, const struct json *ev)
+static void check_event(struct sim_server *v, const struct json *ev, const char *ns)
 {
     int64_t us;
     const char *when = json_str(json_get(ev, "eventTime")), *note = json_str(json_get(ev, "note"));
@@ -203,7 +203,7 @@ static void check_event(struct sim_server *v, const struct json *ev)
         sim_violation(v->sim, "an event without an eventTime in microseconds");
     if (note != NULL && strlen(note) > NOTE_BYTES_MAX)
         sim_violation(v->sim, "an event with a note over %d bytes", NOTE_BYTES_MAX);
-    if (!is(json_path(ev, "regarding.namespace"), SIM_NS))
+    if (!is(json_path(ev, "regarding.namespace"), ns))
         sim_violation(v->sim, "an event that regards an object of another namespace");
 }
 
@@ -223,7 +223,7 @@ void sim_create(struct sim_server *v, const struct sim_type *t, const char *ns, 
         return;
     }
     if (event)
-        check_event(v, body);
+        check_event(v, body, ns);
     if (sim_store_get(v, t, ns, name) != NULL) {
         sim_fail(a, 409, "AlreadyExists", "%s \"%s\" already exists", t->plural, name);
         json_free(body);

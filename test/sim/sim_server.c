@@ -318,11 +318,28 @@ static void dispatch(struct sim_server *v, const struct sim_request *r, const st
         sim_violation(v->sim, "%s %s: no API server does that", r->method, r->url);
 }
 
+// A server that is asked too much says so, and when to come again.
+static bool turns_away(struct sim_server *v, struct sim_answer *a)
+{
+    if (v->sim->now_ms / 1000 != v->second) {
+        v->second = v->sim->now_ms / 1000;
+        v->in_second = 0;
+    }
+    if (v->max_per_s == 0 || ++v->in_second <= v->max_per_s)
+        return false;
+    v->turned_away++;
+    sim_fail(a, 429, "TooManyRequests", "the server has received too many requests and has asked us to try again later");
+    a->retry_after_s = 1;
+    return true;
+}
+
 void sim_server_answer(struct sim_server *v, const struct sim_request *r, struct sim_answer *a)
 {
     struct place p;
     *a = (struct sim_answer){ .content_type = "application/json", .body = BUF_INIT(16 << 20) };
     v->requests++;
+    if (turns_away(v, a))
+        return;
     check_parameters(v, r->url);
     if (!find_place(r->url, &p)) {
         sim_violation(v->sim, "%s %s: no such resource", r->method, r->url);

@@ -12,7 +12,7 @@
 #include "data/json.h"
 #include "sim.h"
 
-enum { SIM_NAME_MAX = 128, SIM_TOKENS = 4 };
+enum { SIM_NAME_MAX = 128, SIM_TOKENS = 4, SIM_TYPES = 6 };
 #define SIM_NS "edge-sim"
 #define SIM_NODE "sim"
 
@@ -37,11 +37,18 @@ struct sim_object {
 
 struct sim_change {
     struct list link;
-    int64_t rv;
+    int64_t rv, at_ms;
     const char *what; // "ADDED", ...
     const struct sim_type *type;
     char ns[64];
     char *text;
+};
+
+// What an API server's watch cache keeps of one type: a ring that doubles while what would fall out is fresh, and halves when most of it is
+// old. Who asks from before what it holds is told 410, whether anything was lost for him or not.
+struct sim_ring {
+    size_t n, capacity;
+    int64_t told_from; // older resourceVersions are too old
 };
 
 // An open watch. `out` is what was not taken yet.
@@ -88,12 +95,16 @@ struct sim_server {
     struct sim_rng rng;
     struct list objects, history, streams;
     int64_t rv, compacted_rv;
+    bool rings; // history as a watch cache keeps it, by type; else the last 400 changes of all
+    struct sim_ring ring[SIM_TYPES];
+    // More requests than this in a second are answered with 429; 0 = no such limit.
+    int64_t max_per_s, second, in_second;
     struct sim_snapshot tokens[SIM_TOKENS];
     int n_tokens;
     bool old_server; // cannot stream the first list
     enum sim_doubt doubt;
     // Counted.
-    uint64_t status_patches, writes, requests;
+    uint64_t status_patches, writes, requests, turned_away;
     void (*accepted)(void *ctx, struct sim_object *o); // the agent's status was taken
     void *ctx;
 };
@@ -125,7 +136,8 @@ void sim_server_set_spec(struct sim_server *v, struct sim_object *o, const char 
 void sim_server_delete(struct sim_server *v, struct sim_object *o);
 void sim_server_wipe_status(struct sim_server *v, struct sim_object *o); // somebody edits what is not his
 void sim_server_compact(struct sim_server *v);
-void sim_server_restart(struct sim_server *v); // all connections end
+void sim_server_restart(struct sim_server *v);    // all connections end
+void sim_server_keep_rings(struct sim_server *v); // from now on, and the caches are empty: a new process over the same database
 void sim_server_doubt(struct sim_server *v, enum sim_doubt d);
 #define sim_each_object(o, v)                                                                                        \
     for (struct sim_object *o = container_of((v)->objects.next, struct sim_object, link); &o->link != &(v)->objects; \
@@ -137,7 +149,8 @@ const struct sim_type *sim_type_find(const char *group, const char *version, con
 struct sim_object *sim_store_get(struct sim_server *v, const struct sim_type *t, const char *ns, const char *name);
 struct sim_object *sim_store_add(struct sim_server *v, const struct sim_type *t, const char *ns, const char *name, struct json *json);
 void sim_store_changed(struct sim_server *v, struct sim_object *o); // a new resourceVersion, told to watches
-void sim_store_renumber(struct sim_server *v, int64_t rv);          // another database with the same objects, at rv
+bool sim_store_too_old(const struct sim_server *v, const struct sim_type *t, int64_t rv);
+void sim_store_renumber(struct sim_server *v, int64_t rv); // another database with the same objects, at rv
 
 // sim_server.c
 void sim_fail(struct sim_answer *a, int code, const char *reason, const char *fmt, ...) PRINTF_LIKE(4, 5);

@@ -17,7 +17,7 @@ const struct sim_type sim_types[] = {
 };
 
 // A resource version at which every server of ours began.
-enum { FIRST_RV = 1000, HISTORY_KEPT = 400 };
+enum { FIRST_RV = 1000, HISTORY_KEPT = 400, RING_LEAST = 100, RING_MOST = 102400, FRESH_MS = 75 * 1000 };
 
 const struct sim_type *sim_type_find(const char *group, const char *version, const char *plural)
 {
@@ -111,16 +111,84 @@ void sim_server_compact(struct sim_server *v)
     forget_snapshots(v);
 }
 
+static struct sim_ring *ring_of(struct sim_server *v, const struct sim_type *t)
+{
+    return &v->ring[t - sim_types];
+}
+
+// The nth oldest change of a type.
+static struct sim_change *nth_of(struct sim_server *v, const struct sim_type *t, size_t nth)
+{
+    list_each(it, &v->history)
+        if (change_of(it)->type == t && nth-- == 0)
+            return change_of(it);
+    abort();
+}
+
+static bool is_fresh(const struct sim_server *v, const struct sim_change *c)
+{
+    return v->sim->now_ms - c->at_ms < FRESH_MS;
+}
+
+static void drop_oldest(struct sim_server *v, const struct sim_type *t, size_t keep)
+{
+    struct sim_ring *r = ring_of(v, t);
+    while (r->n > keep) {
+        change_free(nth_of(v, t, 0));
+        r->n--;
+    }
+    if (r->n > 0)
+        r->told_from = nth_of(v, t, 0)->rv - 1;
+}
+
+// The ring is full before the new one comes: does it grow, does it shrink, or does the oldest go?
+static void add_to_ring(struct sim_server *v, const struct sim_change *c)
+{
+    struct sim_ring *r = ring_of(v, c->type);
+    if (r->n == r->capacity) {
+        if (is_fresh(v, nth_of(v, c->type, 0)))
+            r->capacity = MIN(r->capacity * 2, (size_t)RING_MOST);
+        else if (!is_fresh(v, nth_of(v, c->type, r->n - r->n / 4)))
+            r->capacity = MAX(r->capacity / 2, (size_t)RING_LEAST);
+    }
+    r->n++;
+    if (r->n > r->capacity)
+        drop_oldest(v, c->type, r->capacity);
+}
+
+void sim_server_keep_rings(struct sim_server *v)
+{
+    compact_to(v, v->rv);
+    v->rings = true;
+    for (size_t i = 0; i < SIM_TYPES; i++)
+        v->ring[i] = (struct sim_ring){ .capacity = RING_LEAST, .told_from = v->rv };
+}
+
+bool sim_store_too_old(const struct sim_server *v, const struct sim_type *t, int64_t rv)
+{
+    return rv < (v->rings ? v->ring[t - sim_types].told_from : v->compacted_rv);
+}
+
+// Leases and events are written all the time, and no agent follows them.
+static bool is_followed(const struct sim_type *t)
+{
+    return strcmp(t->group, "edge.limpet.dev") == 0;
+}
+
 static void record(struct sim_server *v, const struct sim_object *o, const char *what)
 {
+    if (v->rings && !is_followed(o->type))
+        return;
     struct sim_change *c = calloc(1, sizeof(*c));
     if (c == NULL)
         abort();
-    *c = (struct sim_change){ .rv = o->rv, .what = what, .type = o->type, .text = strdup(o->text) };
+    *c = (struct sim_change){ .rv = o->rv, .at_ms = v->sim->now_ms, .what = what, .type = o->type, .text = strdup(o->text) };
     snprintf(c->ns, sizeof(c->ns), "%s", o->ns);
     list_add_tail(&v->history, &c->link);
     sim_tell_streams(v, c);
-    if (v->rv - change_of(v->history.next)->rv > HISTORY_KEPT)
+    if (v->rings)
+        add_to_ring(v, c);
+    else if (v->rv - change_of(v->history.next)->rv > HISTORY_KEPT)
         compact_to(v, v->rv - HISTORY_KEPT);
 }
 

@@ -217,7 +217,7 @@ static void watch(struct sim_server *v, const struct sim_type *t, const char *ns
     if (!stream && rv[0] == '\0')
         sim_violation(v->sim, "a watch of %s that names no resourceVersion", t->plural);
     int64_t from = strtoll(rv, NULL, 10);
-    bool gone = !stream && from < v->compacted_rv;
+    bool gone = !stream && sim_store_too_old(v, t, from);
     if (gone && rng_chance(&v->rng, 30)) {
         sim_fail(a, 410, "Expired", "too old resource version: %s (%" PRId64 ")", rv, v->compacted_rv);
         return;
