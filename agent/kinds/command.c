@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kinds/edgeapp_spec.h"
+#include "kinds/process.h"
 
 #define COMMAND_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -28,7 +28,7 @@ static int build_exec(struct command *c, const char *const *argv, const char *co
     const char **env = arena_alloc(&c->arena, (COMMAND_ENV_MAX + 2) * sizeof(*env));
     bool ok = words != NULL && env != NULL;
     for (size_t i = 0; ok && i < n; i++)
-        ok = (words[i] = app_expand(argv[i], lookup, vars, &c->arena)) != NULL;
+        ok = (words[i] = process_expand(argv[i], lookup, vars, &c->arena)) != NULL;
     for (; ok && vars[2 * v] != NULL && v < COMMAND_ENV_MAX; v++)
         ok = (env[v] = arena_printf(&c->arena, "%s=%s", vars[2 * v], vars[2 * v + 1])) != NULL;
     if (!ok)

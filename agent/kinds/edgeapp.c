@@ -10,9 +10,10 @@
 #include "base/utf8.h"
 #include "kinds/edgeapp_probe.h"
 #include "kinds/edgeapp_status.h"
+#include "kinds/observe.h"
 #include "kinds/registry.h"
 
-enum { INSTS_MAX = 4 * APP_REPLICAS_MAX, PASSWD_MAX = 1 << 20, GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128, GRACE_OF_START = -1 };
+enum { GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128, GRACE_OF_START = -1 };
 
 struct app_run {
     struct kind_env *env;
@@ -22,12 +23,6 @@ struct app_run {
     bool has_grace;
     int64_t grace_ms; // of the last spec that was read
     char probe_why[PROBE_WHY_MAX];
-};
-
-struct observed {
-    struct inst *insts;
-    size_t n, room;
-    bool full;
 };
 
 void app_log_name(char out[APP_LOG_NAME_MAX], const char *ns, const char *name, int index)
@@ -57,49 +52,14 @@ static int app_check(const struct kind *k, const struct kind_env *env, const str
 
 // --- Observing
 
-static int collect(void *ctx, const struct inst *i)
+// A record with no sensible index is nobody's replica: stopped as one too many.
+static int observe_app(struct pass *p, struct observed *o, struct err *e)
 {
-    struct observed *o = ctx;
-    if (o->n == o->room) {
-        o->full = true;
-        return 0;
-    }
-    o->insts[o->n] = *i;
-    // A record with no sensible index is nobody's replica: stopped as one too many.
-    if (i->index < 0 || i->index >= APP_REPLICAS_MAX)
-        o->insts[o->n].index = APP_REPLICAS_MAX;
-    o->n++;
-    return 0;
-}
-
-static int count(void *ctx, const struct inst *i)
-{
-    (void)i;
-    ++*(size_t *)ctx;
-    return 0;
-}
-
-static int make_room(struct pass *p, struct observed *o, struct err *e)
-{
-    size_t n = 0;
-    int rc = p->env->port->ops->each(p->env->port, p->key, count, &n, e);
-    if (rc < 0 || n <= o->room)
-        return rc;
-    o->room = MIN(n, (size_t)INSTS_MAX);
-    o->insts = arena_alloc(p->arena, o->room * sizeof(*o->insts));
-    return o->insts != NULL ? 0 : err_set(e, E_NOMEM, "%zu instances", n);
-}
-
-static int observe(struct pass *p, struct observed *o, struct err *e)
-{
-    int rc = make_room(p, o, e);
-    o->n = 0;
-    o->full = false;
-    if (rc == 0)
-        rc = p->env->port->ops->each(p->env->port, p->key, collect, o, e);
-    if (rc == 0 && o->full)
-        log_warn("edgeapp", "too_many_instances key=%s seen=%d", p->key, INSTS_MAX);
-    return rc < 0 ? err_wrap(e, "observing") : 0;
+    int rc = observe(p, o, e);
+    for (size_t i = 0; i < o->n; i++)
+        if (o->insts[i].index < 0 || o->insts[i].index >= APP_REPLICAS_MAX)
+            o->insts[i].index = APP_REPLICAS_MAX;
+    return rc;
 }
 
 // --- Slots
@@ -146,7 +106,7 @@ static bool absorb_exits(struct pass *p, const struct app_spec *spec, const stru
         if (inst->state != INST_EXITED || inst->index >= spec->replicas)
             continue;
         struct app_slot *s = &st->slots[inst->index];
-        bool told = s->told == uid_hash(inst->uid) || strcmp(inst->revision, spec->revision) != 0;
+        bool told = s->told == uid_hash(inst->uid) || strcmp(inst->revision, spec->process.revision) != 0;
         if (!app_slot_exit(s, inst, now_ms, now.boot_ms, now.boot_id))
             continue;
         news = true;
@@ -176,18 +136,6 @@ static void note_running(struct pass *p, const struct app_spec *spec, const stru
 
 // --- Acting
 
-// HOME and USER come from the passwd file; without one (or without the account) they are left out and the port has the last word.
-static void find_account(struct pass *p, const struct app_spec *spec, struct app_account *who)
-{
-    char self[16];
-    struct err ignored = ERR_INIT;
-    AUTO_BUF struct buf passwd = BUF_INIT(PASSWD_MAX);
-    *who = (struct app_account){ "", "" };
-    snprintf(self, sizeof(self), "%u", (unsigned)geteuid());
-    if (fs_read(p->env->disk, "/etc/passwd", PASSWD_MAX, 0, &passwd, &ignored) == 0)
-        (void)app_account_find(who, buf_str(&passwd), spec->user != NULL ? spec->user : self);
-}
-
 static void make_uid(struct pass *p, int index, char out[INST_UID_MAX])
 {
     char hex[SHA256_HEX];
@@ -199,17 +147,17 @@ static int start_instance(struct pass *p, const struct app_spec *spec, int index
 {
     struct app_run *st = p->state;
     struct port *port = p->env->port;
-    struct app_account who;
+    struct account who;
     char uid[INST_UID_MAX], log_name[APP_LOG_NAME_MAX];
     struct inst_spec is = { .uid = uid,
                             .owner = p->key,
-                            .revision = spec->revision,
+                            .revision = spec->process.revision,
                             .index = index,
                             .log_name = log_name,
-                            .log_max = spec->log_max,
-                            .log_files = spec->log_files,
-                            .grace_ms = MAX(spec->grace_ms, 1) };
-    find_account(p, spec, &who);
+                            .log_max = spec->process.log_max,
+                            .log_files = spec->process.log_files,
+                            .grace_ms = MAX(spec->process.grace_ms, 1) };
+    process_account(p->env->disk, &spec->process, &who);
     make_uid(p, index, uid);
     app_log_name(log_name, p->ns, p->name, index);
     int rc = app_exec_env(spec, index, &who, p->arena, &is.exec, e);
@@ -238,11 +186,11 @@ static int take_step(struct pass *p, const struct app_spec *spec, const struct a
     struct port *port = p->env->port;
     switch (step->kind) {
     case APP_STOP:
-        return stop_instance(p, step, spec->grace_ms, e);
+        return stop_instance(p, step, spec->process.grace_ms, e);
     case APP_FORGET:
         return port->ops->forget(port, step->inst->uid, e);
     case APP_START:
-        log_info("edgeapp", "start key=%s index=%d why=%s revision=%s", p->key, step->index, step->why, spec->revision);
+        log_info("edgeapp", "start key=%s index=%d why=%s revision=%s", p->key, step->index, step->why, spec->process.revision);
         return start_instance(p, spec, step->index, e);
     }
     return 0;
@@ -280,7 +228,7 @@ static void probe_answered(void *ctx, int index, bool changed, bool failing, con
 static int start_probe(struct pass *p, const struct app_spec *spec, int index, struct err *e)
 {
     struct app_run *st = p->state;
-    struct app_account who;
+    struct account who;
     struct exec_env exec = { 0 };
     struct app_try *t = app_try_new(p->env->port, &st->slots[index].readiness, index, &spec->probe);
     if (t == NULL)
@@ -288,7 +236,7 @@ static int start_probe(struct pass *p, const struct app_spec *spec, int index, s
     t->answer = probe_answered;
     t->ctx = st;
     if (spec->probe.kind == PROBE_EXEC) {
-        find_account(p, spec, &who);
+        process_account(p->env->disk, &spec->process, &who);
         int rc = app_exec_env(spec, index, &who, &t->arena, &exec, e);
         if (rc < 0) {
             app_try_drop(t);
@@ -338,19 +286,19 @@ static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, st
     st->env = p->env;
     int rc = app_spec_decode(spec, p->spec, p->env->node, p->arena, e);
     if (rc == 0)
-        rc = observe(p, o, e);
+        rc = observe_app(p, o, e);
     if (rc == 0)
         rc = grow_slots(st, spec->replicas, e);
     if (rc < 0)
         return rc;
-    st->grace_ms = spec->grace_ms;
+    st->grace_ms = spec->process.grace_ms;
     st->has_grace = true;
     if (!st->loaded && p->status != NULL) {
         app_slots_load(st->slots, spec, prev, o->insts, o->n, lost_event, p);
         st->loaded = true;
     }
     for (int i = 0; i < spec->replicas; i++)
-        app_slot_revision(&st->slots[i], spec->revision);
+        app_slot_revision(&st->slots[i], spec->process.revision);
     app_slots_reported(st->slots, spec->replicas, prev);
     return 0;
 }
@@ -396,7 +344,7 @@ static int app_reconcile(struct pass *p, struct err *e)
     if (rc < 0)
         return unknown(p, rc);
     int acted = act(p, &spec, &plan, e);
-    rc = observe(p, &o, e);
+    rc = observe_app(p, &o, e);
     if (rc < 0)
         return unknown(p, rc);
     note_running(p, &spec, &o, now_ms);
@@ -449,7 +397,7 @@ static int app_gone(struct pass *p, struct err *e)
     struct observed o = { 0 };
     size_t live = 0;
     free_slots(st);
-    int rc = observe(p, &o, e);
+    int rc = observe_app(p, &o, e);
     for (size_t i = 0; rc == 0 && i < o.n; i++) {
         live += o.insts[i].state != INST_EXITED;
         rc = end_instance(p, &o.insts[i], e);

@@ -123,7 +123,7 @@ static const char *unwanted(const struct app_spec *spec, const struct inst *inst
 {
     if (i->index >= spec->replicas)
         return "scaled down";
-    if (strcmp(i->revision, spec->revision) != 0)
+    if (strcmp(i->revision, spec->process.revision) != 0)
         return "superseded";
     if (app_live(insts, n, i->index) != i)
         return "duplicate";
@@ -184,7 +184,7 @@ bool app_is_ready(const struct app_spec *spec, const struct inst *i, const struc
 
 static void count_live(const struct app_spec *spec, const struct inst *i, const struct app_slot *s, struct app_summary *out)
 {
-    bool current = strcmp(i->revision, spec->revision) == 0;
+    bool current = strcmp(i->revision, spec->process.revision) == 0;
     bool ready = app_is_ready(spec, i, s);
     out->updated += current;
     out->ready += ready;
@@ -248,7 +248,7 @@ void app_summarize(const struct app_spec *spec, const struct inst *insts, size_t
             continue;
         }
         count_live(spec, i, &slots[index], out);
-        ready_current += strcmp(i->revision, spec->revision) == 0 && app_is_ready(spec, i, &slots[index]);
+        ready_current += strcmp(i->revision, spec->process.revision) == 0 && app_is_ready(spec, i, &slots[index]);
     }
     out->replicas = out->live + out->waiting + out->finished;
     out->state = choose_state(spec, out, ready_current);

@@ -1,31 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kinds/edgeapp_spec.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
-#include "base/sha256.h"
-#include "kinds/field.h"
-
-#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-enum { MS = 1000, MAX_LOG_FILE = 1 << 30, MIN_LOG_FILE = 4096 };
-
-// --- Decoding
-
-static bool is_env_name(const char *s)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
-    static const char rest[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    return strspn(s, letters) > 0 && s[strspn(s, rest)] == '\0';
-}
-
-static bool is_absolute(const char *s)
-{
-    return s[0] == '/';
-}
+enum { MS = 1000 };
 
 // Path and query of a request line: printable ASCII without spaces, so that nothing can be smuggled into it.
 static bool is_http_path(const char *s)
@@ -52,89 +31,6 @@ static bool is_host(const char *s)
     size_t first = strspn(s, "0123456789abcdefABCDEF");
     bool ipv6_like = s[first] == ':' && s[strspn(s, "0123456789abcdefABCDEF:.")] == '\0';
     return strcmp(s, "localhost") == 0 || ipv6_like || is_ipv4_like(s);
-}
-
-static bool decode_env_var(const struct field *f, struct app_env *v, const struct app_env *earlier, size_t n)
-{
-    static const struct text_rule name_rule = { 1, 256, is_env_name, "letters, digits and underscores, not starting with a digit" };
-    static const struct text_rule value_rule = { 0, 32000, NULL, NULL };
-    struct field name = field_get(f, "name");
-    field_require(&name);
-    v->name = field_text(f, "name", &name_rule, "");
-    v->value = field_text(f, "value", &value_rule, "");
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(earlier[i].name, v->name) == 0)
-            field_bad(&name, "\"%s\" is there twice", v->name);
-    return f->d->rc == 0;
-}
-
-static void decode_env(struct app_spec *s, const struct field *spec)
-{
-    struct field list = field_get(spec, "env");
-    size_t n = field_count(&list, 0, APP_ENV_MAX);
-    s->env = arena_alloc(list.d->arena, (n + 1) * sizeof(*s->env));
-    if (s->env == NULL) {
-        field_no_memory(&list);
-        return;
-    }
-    const struct json *item = json_first(list.j);
-    for (size_t i = 0; i < n; i++, item = json_next(item)) {
-        struct field f = field_item(&list, item, i);
-        if (!decode_env_var(&f, &s->env[i], s->env, i))
-            return;
-        s->n_env++;
-    }
-}
-
-static const char *const limit_names[] = { "as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack", NULL };
-static const int limit_resources[] = { RLIMIT_AS,      RLIMIT_CORE,   RLIMIT_CPU,   RLIMIT_DATA, RLIMIT_FSIZE,
-                                       RLIMIT_MEMLOCK, RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_STACK };
-
-static const char *limit_name(int resource)
-{
-    size_t i = 0;
-    while (limit_resources[i] != resource)
-        i++;
-    return limit_names[i];
-}
-
-static int64_t decode_limit(const struct field *f, const char *name)
-{
-    struct field v = field_get(f, name);
-    field_require(&v);
-    return field_int(f, name, -1, INT64_MAX, -1);
-}
-
-// Kept in order of the names: the order of the list means nothing, and numbers differ between architectures.
-static void insert_limit(struct app_spec *s, const struct field *f, const struct rlimit_spec *new)
-{
-    size_t at = 0;
-    while (at < s->n_rlimits && strcmp(limit_name(s->rlimits[at].resource), limit_name(new->resource)) < 0)
-        at++;
-    if (at < s->n_rlimits && s->rlimits[at].resource == new->resource) {
-        field_bad(f, "this name is there twice");
-        return;
-    }
-    memmove(&s->rlimits[at + 1], &s->rlimits[at], (s->n_rlimits - at) * sizeof(*new));
-    s->rlimits[at] = *new;
-    s->n_rlimits++;
-}
-
-static void decode_rlimits(struct app_spec *s, const struct field *spec)
-{
-    struct field list = field_get(spec, "rlimits");
-    size_t n = field_count(&list, 0, RLIMITS_MAX - 1);
-    const struct json *item = json_first(list.j);
-    for (size_t i = 0; i < n; i++, item = json_next(item)) {
-        struct field f = field_item(&list, item, i), name = field_get(&f, "name");
-        field_require(&name);
-        struct rlimit_spec l = { .resource = limit_resources[field_choice(&f, "name", limit_names, 0)] };
-        l.soft = decode_limit(&f, "soft");
-        l.hard = decode_limit(&f, "hard");
-        if (l.hard != -1 && (l.soft == -1 || l.soft > l.hard))
-            field_bad(&f, "soft must not be above hard");
-        insert_limit(s, &f, &l);
-    }
 }
 
 static void decode_port(struct app_probe *p, const struct field *f)
@@ -188,85 +84,6 @@ static void decode_probe(struct app_probe *p, const struct field *spec)
     p->failures = (int)field_int(&f, "failureThreshold", 1, 100, 3);
 }
 
-static void decode_logs(struct app_spec *s, const struct field *spec)
-{
-    struct field f = field_get(spec, "logs");
-    s->log_max = field_quantity(&f, "maxSize", MIN_LOG_FILE, MAX_LOG_FILE, 1 << 20);
-    s->log_files = (int)field_int(&f, "maxFiles", 1, 10, 2);
-}
-
-static void decode_command(struct app_spec *s, const struct field *spec)
-{
-    struct field command = field_get(spec, "command");
-    field_require(&command);
-    s->command = field_command(spec, "command", &s->n_command);
-    s->args = field_texts(spec, "args", 0, APP_ARGS_MAX, &text_word, &s->n_args);
-}
-
-static void decode_account(struct app_spec *s, const struct field *spec)
-{
-    static const struct text_rule dir_rule = { 1, 4000, is_absolute, "an absolute path" };
-    s->user = field_text(spec, "user", &text_account, NULL);
-    s->group = field_text(spec, "group", &text_account, NULL);
-    s->workdir = field_text(spec, "workingDir", &dir_rule, "/");
-}
-
-// --- Revision
-
-static void add_text(struct sha256 *h, const char *s)
-{
-    uint64_t n = strlen(s);
-    unsigned char length[8];
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)(n >> (56 - 8 * i));
-    sha256_add(h, length, sizeof(length));
-    sha256_add(h, s, n);
-}
-
-static void add_number(struct sha256 *h, int64_t v)
-{
-    char text[24];
-    snprintf(text, sizeof(text), "%" PRId64, v);
-    add_text(h, text);
-}
-
-// Every text carries its length, every list its number of items: no two specs share an encoding. Fields at their default are left
-// out; `runtime` has one value so far.
-static void compute_revision(struct app_spec *s)
-{
-    char hex[SHA256_HEX];
-    struct sha256 h;
-    sha256_init(&h);
-    add_text(&h, "argv");
-    add_number(&h, (int64_t)(s->n_command + s->n_args));
-    for (size_t i = 0; i < s->n_command + s->n_args; i++)
-        add_text(&h, i < s->n_command ? s->command[i] : s->args[i - s->n_command]);
-    if (s->n_env > 0) {
-        add_text(&h, "env");
-        add_number(&h, (int64_t)s->n_env);
-    }
-    for (size_t i = 0; i < s->n_env; i++) {
-        add_text(&h, s->env[i].name);
-        add_text(&h, s->env[i].value);
-    }
-    const struct app_env texts[] = { { "user", s->user },
-                                     { "group", s->group },
-                                     { "workingDir", s->workdir[1] != '\0' ? s->workdir : NULL } };
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        if (texts[i].value != NULL) {
-            add_text(&h, texts[i].name);
-            add_text(&h, texts[i].value);
-        }
-    for (size_t i = 0; i < s->n_rlimits; i++) {
-        add_text(&h, "rlimit");
-        add_text(&h, limit_name(s->rlimits[i].resource));
-        add_number(&h, s->rlimits[i].soft);
-        add_number(&h, s->rlimits[i].hard);
-    }
-    sha256_end_hex(&h, hex);
-    snprintf(s->revision, sizeof(s->revision), "1-%.12s", hex);
-}
-
 int app_spec_decode(struct app_spec *s, const struct json *spec, const char *node, struct arena *a, struct err *e)
 {
     static const char *const runtimes[] = { "exec", NULL };
@@ -276,168 +93,18 @@ int app_spec_decode(struct app_spec *s, const struct json *spec, const char *nod
     *s = (struct app_spec){ 0 };
     field_require(&f);
     field_node_name(&f, node);
-    decode_command(s, &f);
-    decode_env(s, &f);
-    decode_account(s, &f);
+    process_decode(&s->process, &f);
     (void)field_choice(&f, "runtime", runtimes, 0);
     s->replicas = (int)field_int(&f, "replicas", 0, APP_REPLICAS_MAX, 1);
     s->restart = (enum app_restart)field_choice(&f, "restartPolicy", policies, APP_ALWAYS);
-    s->grace_ms = MS * field_int(&f, "terminationGracePeriodSeconds", 0, 3600, 30);
     decode_probe(&s->probe, &f);
-    decode_rlimits(s, &f);
-    decode_logs(s, &f);
-    if (d.rc == 0)
-        compute_revision(s);
     return d.rc;
 }
 
-// --- What an instance is started with
-
-// One field of a passwd line: up to the next ':' or the line's end; moves *p behind it.
-static size_t passwd_field(const char **p, const char **start)
+int app_exec_env(const struct app_spec *s, int index, const struct account *who, struct arena *a, struct exec_env *out, struct err *e)
 {
-    *start = *p;
-    size_t n = strcspn(*p, ":\n");
-    *p += n + ((*p)[n] == ':');
-    return n;
-}
-
-static bool is_text(const char *p, size_t n, const char *s)
-{
-    return strlen(s) == n && memcmp(p, s, n) == 0;
-}
-
-bool app_account_find(struct app_account *out, const char *passwd, const char *user)
-{
-    for (const char *line = passwd; *line != '\0'; line += strspn(line, "\n")) {
-        const char *field[6], *p = line;
-        size_t len[6];
-        for (int i = 0; i < 6; i++)
-            len[i] = passwd_field(&p, &field[i]);
-        line += strcspn(line, "\n");
-        if (!is_text(field[0], len[0], user) && !is_text(field[2], len[2], user))
-            continue;
-        snprintf(out->name, sizeof(out->name), "%.*s", (int)MIN(len[0], sizeof(out->name)), field[0]);
-        snprintf(out->home, sizeof(out->home), "%.*s", (int)MIN(len[5], sizeof(out->home)), field[5]);
-        return true;
-    }
-    return false;
-}
-
-static const struct app_env *find_env(const struct app_env *env, size_t n_env, const char *name, size_t n)
-{
-    for (size_t i = 0; i < n_env; i++)
-        if (is_text(name, n, env[i].name))
-            return &env[i];
-    return NULL;
-}
-
-struct environment {
-    const struct app_env *vars;
-    size_t n;
-};
-
-static const char *lookup_env(const void *ctx, const char *name, size_t n)
-{
-    const struct environment *all = ctx;
-    const struct app_env *v = find_env(all->vars, all->n, name, n);
-    return v != NULL ? v->value : NULL;
-}
-
-// Bytes that the text at `in`, which starts with '$', stands for; *used of the input are consumed.
-static const char *expand_one(const char *in, const char *(*lookup)(const void *, const char *, size_t), const void *ctx, size_t *used,
-                              size_t *n)
-{
-    const char *end = in[1] == '(' ? strchr(in, ')') : NULL;
-    const char *value = end != NULL ? lookup(ctx, in + 2, (size_t)(end - in) - 2) : NULL;
-    if (value != NULL) {
-        *used = (size_t)(end - in) + 1;
-        *n = strlen(value);
-        return value;
-    }
-    // Unknown, or no reference at all: as it stands, except that $$ is one $.
-    *used = end != NULL ? (size_t)(end - in) + 1 : in[1] != '\0' ? 2 : 1;
-    *n = in[1] == '$' ? 1 : *used;
-    return in;
-}
-
-char *app_expand(const char *text, const char *(*lookup)(const void *ctx, const char *name, size_t n), const void *ctx, struct arena *a)
-{
-    size_t total = 0, used, n;
-    for (const char *in = text; *in != '\0'; in += used, total += n)
-        if (*in != '$')
-            used = n = strcspn(in, "$");
-        else
-            (void)expand_one(in, lookup, ctx, &used, &n);
-    char *out = arena_alloc(a, total + 1), *to = out;
-    if (out == NULL)
-        return NULL;
-    for (const char *in = text; *in != '\0'; in += used, to += n) {
-        const char *from = in;
-        if (*in != '$')
-            used = n = strcspn(in, "$");
-        else
-            from = expand_one(in, lookup, ctx, &used, &n);
-        memcpy(to, from, n);
-    }
-    return out;
-}
-
-// The variables that every instance has, where the spec does not set them.
-static size_t own_variables(const struct app_spec *s, int index, const struct app_account *who, struct arena *a, struct app_env out[4])
-{
-    const struct app_env all[] = {
-        { "PATH", DEFAULT_PATH },
-        { "HOME", who->home[0] != '\0' ? who->home : NULL },
-        { "USER", who->name[0] != '\0' ? who->name : NULL },
-        { "LIMPET_INSTANCE", arena_printf(a, "%d", index) },
-    };
-    size_t n = 0;
-    for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        if (all[i].value != NULL && find_env(s->env, s->n_env, all[i].name, strlen(all[i].name)) == NULL)
-            out[n++] = all[i];
-    return n;
-}
-
-static const char *const *env_texts(const struct environment *all, struct arena *a)
-{
-    const char **out = arena_alloc(a, (all->n + 1) * sizeof(*out));
-    for (size_t i = 0; out != NULL && i < all->n; i++) {
-        out[i] = arena_printf(a, "%s=%s", all->vars[i].name, all->vars[i].value);
-        if (out[i] == NULL)
-            return NULL;
-    }
-    return out;
-}
-
-static const char *const *argv_texts(const struct app_spec *s, const struct environment *all, struct arena *a)
-{
-    size_t n = s->n_command + s->n_args;
-    const char **out = arena_alloc(a, (n + 1) * sizeof(*out));
-    for (size_t i = 0; out != NULL && i < n; i++) {
-        out[i] = app_expand(i < s->n_command ? s->command[i] : s->args[i - s->n_command], lookup_env, all, a);
-        if (out[i] == NULL)
-            return NULL;
-    }
-    return out;
-}
-
-int app_exec_env(const struct app_spec *s, int index, const struct app_account *who, struct arena *a, struct exec_env *out, struct err *e)
-{
-    struct app_env *vars = arena_alloc(a, (s->n_env + 4) * sizeof(*vars));
-    if (vars == NULL)
-        return err_set(e, E_TOOBIG, "spec.env: too large for the memory of a pass");
-    struct environment all = { vars, own_variables(s, index, who, a, vars) };
-    for (size_t i = 0; i < s->n_env; i++)
-        vars[all.n++] = s->env[i];
-    *out = (struct exec_env){ .argv = argv_texts(s, &all, a),
-                              .env = env_texts(&all, a),
-                              .user = s->user,
-                              .group = s->group,
-                              .workdir = s->workdir,
-                              .n_rlimits = s->n_rlimits };
-    memcpy(out->rlimits, s->rlimits, sizeof(out->rlimits));
-    if (out->argv == NULL || out->env == NULL)
-        return err_set(e, E_TOOBIG, "spec.command, args and env: too large for the memory of a pass");
-    return 0;
+    char number[16];
+    snprintf(number, sizeof(number), "%d", index);
+    struct env_var own = { "LIMPET_INSTANCE", arena_strdup(a, number) };
+    return process_exec_env(&s->process, &own, 1, who, a, out, e);
 }

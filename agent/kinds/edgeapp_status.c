@@ -1,63 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kinds/edgeapp_status.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "kinds/exit_text.h"
+
 // --- Words
-
-static bool begins(const char *s, const char *head)
-{
-    return strncmp(s, head, strlen(head)) == 0;
-}
-
-// What to do about it. The port's detail begins with what it was doing: "exec", "chdir", "user", "group", ...
-static const char *remedy(const struct app_exit *x)
-{
-    if (begins(x->detail, "chdir"))
-        return "make that directory or correct spec.workingDir";
-    if (begins(x->detail, "resource limit"))
-        return "correct spec.rlimits; only an agent that is root may raise a hard limit";
-    if (begins(x->detail, "set"))
-        return "only an agent that is root may start others";
-    if (begins(x->detail, "user") && x->start_errno == ENOENT)
-        return "add it to this machine or correct spec.user";
-    if (begins(x->detail, "group") && x->start_errno == ENOENT)
-        return "add it to this machine or correct spec.group";
-    switch (x->start_errno) {
-    case ENOENT:
-        return "install it on this machine or correct spec.command";
-    case EACCES:
-    case EPERM:
-        return "make it executable and reachable for the user of the app";
-    case ENOEXEC:
-        return "it is not built for this machine, or its first line names no interpreter";
-    case E2BIG:
-        return "make arguments and environment smaller";
-    case EAGAIN:
-        return "the process table or the user's limit is full";
-    case EMFILE:
-    case ENFILE:
-        return "too many files are open, or spec.rlimits leaves too few";
-    case ENOMEM:
-        return "memory is short";
-    default:
-        return "the agent's log may say more";
-    }
-}
 
 void app_exit_text(const struct app_exit *x, char *out, size_t max)
 {
-    if (x->start_errno != 0)
-        snprintf(out, max, "could not be started: %s; %s", x->detail[0] != '\0' ? x->detail : strerror(x->start_errno), remedy(x));
-    else if (!x->known)
-        snprintf(out, max, "ended, and nobody saw how");
-    else if (x->signal != 0)
-        snprintf(out, max, "was ended by signal %d%s", x->signal, strcmp(x->reason, "OOMKilled") == 0 ? " as memory ran out" : "");
-    else
-        snprintf(out, max, "ended with exit code %d", x->code);
+    struct inst_exit exit = { .known = x->known, .code = x->code, .signal = x->signal, .start_errno = x->start_errno };
+    snprintf(exit.reason, sizeof(exit.reason), "%s", x->reason);
+    snprintf(exit.detail, sizeof(exit.detail), "%s", x->detail);
+    exit_text(&exit, out, max);
 }
 
 static const char *instance_word(const struct app_spec *spec, const struct inst *live, const struct app_slot *s, int64_t now_ms)
@@ -178,7 +135,7 @@ static void progressing_condition(struct status *s, const struct app_report *r)
 void app_report_write(struct status *s, const struct app_report *r)
 {
     struct json *body = status_body(s);
-    json_set_str(body, "revision", r->spec->revision);
+    json_set_str(body, "revision", r->spec->process.revision);
     json_set_int(body, "replicas", r->summary->replicas);
     json_set_int(body, "updatedReplicas", r->summary->updated);
     json_set_int(body, "readyReplicas", r->summary->ready);
@@ -297,7 +254,7 @@ void app_slots_load(struct app_slot *slots, const struct app_spec *spec, const s
             continue;
         struct app_slot *s = &slots[index];
         load_slot(s, (int)index, j, insts, n_insts);
-        bool gone = was_running(j) && !has_instance(insts, n_insts, (int)index) && strcmp(s->revision, spec->revision) == 0;
+        bool gone = was_running(j) && !has_instance(insts, n_insts, (int)index) && strcmp(s->revision, spec->process.revision) == 0;
         if (!gone || spec->restart != APP_NEVER)
             continue;
         s->ended = true;

@@ -95,7 +95,7 @@ static void plan_text(const struct app_plan *p, char *out, size_t max)
 
 static struct app_spec make_spec(int replicas, enum app_restart restart)
 {
-    return (struct app_spec){ .replicas = replicas, .restart = restart, .revision = REV };
+    return (struct app_spec){ .replicas = replicas, .restart = restart, .process.revision = REV };
 }
 
 static void test_plans(void)

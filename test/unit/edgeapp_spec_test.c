@@ -147,12 +147,12 @@ static void test_defaults(void)
     struct app_spec s = decoded("{\"command\":[\"true\"],\"readinessProbe\":{\"httpGet\":{\"port\":80}}}");
     is_int(s.replicas, 1, "replicas is 1 by default");
     is_int(s.restart, APP_ALWAYS, "restartPolicy is Always");
-    is_int(s.grace_ms, 30000, "the grace is 30 s");
-    is_str(s.workdir, "/", "workingDir is /");
-    is_int(s.log_max, 1 << 20, "a log file has 1 Mi");
-    is_int(s.log_files, 2, "two log files");
-    is_int(s.n_rlimits, 0, "no limits");
-    ok(s.user == NULL && s.group == NULL, "as the agent");
+    is_int(s.process.grace_ms, 30000, "the grace is 30 s");
+    is_str(s.process.workdir, "/", "workingDir is /");
+    is_int(s.process.log_max, 1 << 20, "a log file has 1 Mi");
+    is_int(s.process.log_files, 2, "two log files");
+    is_int(s.process.n_rlimits, 0, "no limits");
+    ok(s.process.user == NULL && s.process.group == NULL, "as the agent");
     is_int(s.probe.period_ms, 10000, "probed every 10 s");
     is_int(s.probe.timeout_ms, 1000, "for 1 s");
     is_int(s.probe.successes, 1, "one success");
@@ -166,11 +166,11 @@ static void test_defaults(void)
 static void test_revision(void)
 {
     // What these names stand for must never change by accident: every app on every node would restart with the upgrade.
-    is_str(decoded("{\"command\":[\"true\"]}").revision, "1-26cdf92ab2dd", "golden: the least spec");
+    is_str(decoded("{\"command\":[\"true\"]}").process.revision, "1-26cdf92ab2dd", "golden: the least spec");
     is_str(decoded("{\"command\":[\"/bin/app\",\"$(MODE)\"],\"args\":[\"--verbose\"],\"env\":[{\"name\":\"MODE\",\"value\":\"a b\"}],"
                    "\"user\":\"daemon\",\"group\":\"1000\",\"workingDir\":\"/srv\","
                    "\"rlimits\":[{\"name\":\"nofile\",\"soft\":1024,\"hard\":4096}]}")
-               .revision,
+               .process.revision,
            "1-0f41bd00db73", "golden: every field that counts");
     static const struct {
         const char *spec;
@@ -204,14 +204,14 @@ static void test_revision(void)
     struct app_spec base = decoded("{" BASE "}");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct app_spec s = decoded(cases[i].spec);
-        ok((strcmp(s.revision, base.revision) == 0) == cases[i].same, "revision: %s %s", cases[i].what,
+        ok((strcmp(s.process.revision, base.process.revision) == 0) == cases[i].same, "revision: %s %s", cases[i].what,
            cases[i].same ? "does not count" : "counts");
     }
     struct app_spec two =
         decoded("{" BASE ",\"rlimits\":[{\"name\":\"cpu\",\"soft\":1,\"hard\":1},{\"name\":\"core\",\"soft\":1,\"hard\":1}]}");
     struct app_spec swapped =
         decoded("{" BASE ",\"rlimits\":[{\"name\":\"core\",\"soft\":1,\"hard\":1},{\"name\":\"cpu\",\"soft\":1,\"hard\":1}]}");
-    is_str(two.revision, swapped.revision, "revision: the order of limits does not count");
+    is_str(two.process.revision, swapped.process.revision, "revision: the order of limits does not count");
 }
 
 static const char *lookup(const void *ctx, const char *name, size_t n)
@@ -246,7 +246,7 @@ static void test_expand(void)
         { "a)b$(A)", "a)bone" },
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        is_str(app_expand(cases[i][0], lookup, NULL, &arena), cases[i][1], "expands \"%s\"", cases[i][0]);
+        is_str(process_expand(cases[i][0], lookup, NULL, &arena), cases[i][1], "expands \"%s\"", cases[i][0]);
 }
 
 static const char *env_of(const struct exec_env *x, const char *name)
@@ -260,7 +260,7 @@ static const char *env_of(const struct exec_env *x, const char *name)
 
 static void test_exec_env(void)
 {
-    static const struct app_account who = { "alice", "/home/alice" }, nobody = { "", "" };
+    static const struct account who = { "alice", "/home/alice" }, nobody = { "", "" };
     struct err e = ERR_INIT;
     struct exec_env x;
     struct app_spec s =
@@ -280,15 +280,15 @@ static void test_exec_env(void)
 static void test_account(void)
 {
     static const char passwd[] = "root:x:0:0:root:/root:/bin/sh\ncut:x\n\nbob:x:1000:1000::/home/bob:/bin/sh\n";
-    struct app_account who;
-    ok(app_account_find(&who, passwd, "bob"), "found by name");
+    struct account who;
+    ok(account_find(&who, passwd, "bob"), "found by name");
     is_str(who.home, "/home/bob", "with its home");
-    ok(app_account_find(&who, passwd, "1000"), "found by number");
+    ok(account_find(&who, passwd, "1000"), "found by number");
     is_str(who.name, "bob", "with its name");
-    ok(app_account_find(&who, passwd, "cut"), "a short line is read as far as it goes");
+    ok(account_find(&who, passwd, "cut"), "a short line is read as far as it goes");
     is_str(who.home, "", "and does not run into the next");
-    ok(!app_account_find(&who, passwd, "alice"), "not found");
-    ok(!app_account_find(&who, "", "root"), "not found in nothing");
+    ok(!account_find(&who, passwd, "alice"), "not found");
+    ok(!account_find(&who, "", "root"), "not found in nothing");
 }
 
 static void test_bounds(void)
@@ -302,7 +302,7 @@ static void test_bounds(void)
     arena_init(&small, 20000);
     is_int(json_parse(&j, text, strlen(text), &e), 0, "a large spec");
     is_int(app_spec_decode(&s, j, "edge-1", &small, &e), 0, "decodes in little memory: texts are borrowed");
-    is_int(app_exec_env(&s, 0, &(struct app_account){ "", "" }, &small, &x, &e), E_TOOBIG, "what does not fit is refused, not cut");
+    is_int(app_exec_env(&s, 0, &(struct account){ "", "" }, &small, &x, &e), E_TOOBIG, "what does not fit is refused, not cut");
     arena_reset(&small);
 }
 

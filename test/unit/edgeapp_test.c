@@ -16,12 +16,12 @@ static struct fake_behaviour runs_for_ever(void)
 static int collect_insts(void *ctx, const struct inst *i)
 {
     struct observed *o = ctx;
-    if (o->n < INSTS_MAX)
+    if (o->n < OBSERVE_MAX)
         o->insts[o->n++] = *i;
     return 0;
 }
 
-static struct inst all[INSTS_MAX];
+static struct inst all[OBSERVE_MAX];
 
 // What the port knows of the app.
 static struct observed look(struct rig *r)

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kinds/observe.h"
+
+#include "base/log.h"
+
+static int collect(void *ctx, const struct inst *i)
+{
+    struct observed *o = ctx;
+    if (o->n == o->room)
+        o->full = true;
+    else
+        o->insts[o->n++] = *i;
+    return 0;
+}
+
+static int count(void *ctx, const struct inst *i)
+{
+    (void)i;
+    ++*(size_t *)ctx;
+    return 0;
+}
+
+static int make_room(struct pass *p, struct observed *o, struct err *e)
+{
+    size_t n = 0;
+    int rc = p->env->port->ops->each(p->env->port, p->key, count, &n, e);
+    if (rc < 0 || n <= o->room)
+        return rc;
+    o->room = MIN(n, (size_t)OBSERVE_MAX);
+    o->insts = arena_alloc(p->arena, o->room * sizeof(*o->insts));
+    return o->insts != NULL ? 0 : err_set(e, E_NOMEM, "%zu instances", n);
+}
+
+int observe(struct pass *p, struct observed *o, struct err *e)
+{
+    int rc = make_room(p, o, e);
+    o->n = 0;
+    o->full = false;
+    if (rc == 0)
+        rc = p->env->port->ops->each(p->env->port, p->key, collect, o, e);
+    if (rc == 0 && o->full)
+        log_warn("kind", "too_many_instances key=%s seen=%d", p->key, OBSERVE_MAX);
+    return rc < 0 ? err_wrap(e, "observing") : 0;
+}

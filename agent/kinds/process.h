@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// process — what kinds that run programs have in common: the fields of a spec that say how a process is started, their revision, and the
+// environment it gets. Decoding is pure; only process_account() looks at the machine.
+//
+// The revision names what a restart is needed for: command, args, env, user, group, workingDir, rlimits. It is computed from decoded
+// fields, a field at its default counts as absent, so neither a new default in the CRD nor the order of members moves it. Its form is
+// "<version>-<12 hex>"; whoever changes the encoding raises the version and accepts that every app restarts once, and that every one-shot
+// job runs again.
+#ifndef KINDS_PROCESS_H
+#define KINDS_PROCESS_H
+
+#include "base/fsio.h"
+#include "kinds/field.h"
+#include "port/port.h"
+
+enum { PROCESS_ENV_MAX = 256, PROCESS_ARGS_MAX = 256, PROCESS_OWN_ENV_MAX = 4 };
+
+struct env_var {
+    const char *name, *value;
+};
+
+struct process {
+    const char *const *command, *const *args; // NULL-terminated
+    size_t n_command, n_args;
+    struct env_var *env; // in the order given
+    size_t n_env;
+    const char *user, *group;                // NULL = as the agent
+    const char *workdir;                     // "/" by default
+    struct rlimit_spec rlimits[RLIMITS_MAX]; // by name
+    size_t n_rlimits;
+    int64_t grace_ms;
+    int64_t log_max;
+    int log_files;
+    char revision[INST_REV_MAX];
+};
+
+// Reads command, args, env, user, group, workingDir, rlimits, terminationGracePeriodSeconds and logs. Errors stick in the decode. Texts are
+// borrowed from the spec.
+void process_decode(struct process *s, const struct field *spec);
+
+// Who a process runs as, for HOME and USER. Empty = unknown, the variable is left out.
+struct account {
+    char name[64];
+    char home[256];
+};
+// Finds the account in the text of a passwd file, by name or number. False: not there.
+bool account_find(struct account *out, const char *passwd, const char *user);
+// The account of this process, from the machine's passwd file.
+void process_account(struct disk *d, const struct process *s, struct account *out);
+
+// What it is started with: PATH, HOME, USER and the kind's `own` variables (at most PROCESS_OWN_ENV_MAX) unless the spec sets them, then the
+// spec's; $(NAME) expanded in command and args. In arena `a`; texts of the spec are borrowed.
+int process_exec_env(const struct process *s, const struct env_var *own, size_t n_own, const struct account *who, struct arena *a,
+                     struct exec_env *out, struct err *e) MUST_USE;
+
+// As Kubernetes expands command and args: $(NAME) is the value where lookup knows it, stays where it does not, $$ is a literal $.
+// NULL: over the arena's bound.
+char *process_expand(const char *text, const char *(*lookup)(const void *ctx, const char *name, size_t n), const void *ctx,
+                     struct arena *a);
+
+#endif
