@@ -286,10 +286,13 @@ static int take_lock(struct process *p, struct err *e)
 static int make_dirs(struct process *p, struct err *e)
 {
     const struct disk_ops *o = p->disk->ops;
+    struct err why = ERR_INIT;
     int rc = o->mkdirs(p->disk, p->config->state_dir, 0700, 0, e);
     if (rc == 0)
         rc = o->mkdirs(p->disk, p->config->run_dir, 0755, FS_NOSYNC, e);
-    return rc < 0 ? rc : o->mkdirs(p->disk, p->config->log_dir, 0750, FS_NOSYNC, e);
+    if (rc == 0 && o->mkdirs(p->disk, p->config->log_dir, 0750, FS_NOSYNC, &why) < 0)
+        log_warn("main", "no-log-directory error=\"%s\"", why.msg); // on a read-only disk: the workloads run without
+    return rc;
 }
 
 static int open_port(struct process *p, struct err *e)
@@ -340,7 +343,9 @@ static int open_seams(struct process *p, struct err *e)
 static int open_agent(struct process *p, struct err *e)
 {
     struct agent_seams seams = { .loop = p->loop, .clock = &p->clock, .disk = p->disk, .port = p->port, .transport = p->transport };
-    struct agent_conf ac = { .config = p->config, .node = p->node, .ns = p->ns, .unauthorized = on_unauthorized, .ctx = p };
+    struct agent_conf ac = {
+        .config = p->config, .node = p->node, .ns = p->ns, .unauthorized = on_unauthorized, .restart = on_restart, .ctx = p
+    };
     int rc = agent_new(&p->agent, &seams, &ac, e);
     if (rc == 0 && p->from_identity)
         rc = enroll_renew_new(&p->renew, p->loop, &p->agent->kube, p->disk, p->config->state_dir, p->node, &p->cred, p->transport, e);

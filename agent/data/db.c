@@ -63,12 +63,15 @@ static bool stopped_uncleanly(struct db *db)
     return size_below_root(db, log, NULL) > 0;
 }
 
-static int check_header(struct db *db, struct err *e)
+// What SQLite would not notice. It looks at the files alone.
+static int check_headers(struct db *db, struct err *e)
 {
     struct db_pages *p = NULL;
     int r = db_pages_open(&p, db, e);
-    if (r == 0 && !db_pages_header_ok(p))
+    if (r == 0 && !stopped_uncleanly(db) && !db_pages_header_ok(p)) // else the newest one is in the log
         r = err_set(e, E_CORRUPT, "store: the file's header is not one of ours");
+    if (r == 0 && !db_pages_log_ok(p))
+        r = err_set(e, E_CORRUPT, "store: the log's header is damaged");
     db_pages_free(p);
     return r;
 }
@@ -87,9 +90,11 @@ static int attach(struct db *db, struct err *e)
 {
     struct sqlite3 *sq = NULL;
     bool unclean = stopped_uncleanly(db);
-    int r = db_connect(db, db->path, &sq, e);
+    int r = check_headers(db, e);
     if (r == 0)
-        r = unclean ? db_quick_check(sq, e) : check_header(db, e);
+        r = db_connect(db, db->path, &sq, e);
+    if (r == 0 && unclean)
+        r = db_quick_check(sq, e);
     if (r == 0)
         r = db_migrate(sq, e);
     if (r != 0) {

@@ -205,3 +205,15 @@ bool db_pages_header_ok(struct db_pages *p)
     // Schema format 4, UTF-8, neither auto-vacuumed nor incrementally, the rest unused.
     return be32(h + 44) == 4 && be32(h + 52) == 0 && be32(h + 56) == 1 && be32(h + 64) == 0 && memcmp(h + 72, zeros, sizeof(zeros)) == 0;
 }
+
+// SQLite takes a log whose header is not right for an empty one, and what was committed to it is gone without a word. A header that was
+// never written (a power cut) is zeros or not there: nothing was committed to that log.
+bool db_pages_log_ok(struct db_pages *p)
+{
+    static const unsigned char zeros[WAL_HEADER];
+    unsigned char h[WAL_HEADER], salt[8];
+    struct wal_sum s;
+    if (p->wal == NULL || size_of(p->wal) < WAL_HEADER || read_wal_header(p, &s, salt))
+        return true;
+    return read_at(p->wal, h, sizeof(h), 0) && memcmp(h, zeros, sizeof(h)) == 0;
+}

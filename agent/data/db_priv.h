@@ -92,6 +92,7 @@ uint32_t db_pages_count(const struct db_pages *p);
 bool db_pages_read(struct db_pages *p, uint32_t page, unsigned char out[DB_PAGE]); // pages from 1; false: cannot be read
 // True when the header of the file is one that this program writes. Looks at the file alone.
 bool db_pages_header_ok(struct db_pages *p);
+bool db_pages_log_ok(struct db_pages *p); // false: there is a log, and its header is damaged
 
 // db_salvage.c
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "data/key.h"
+#include "flow/agent_store.h"
 
 enum { HOUSEKEEPING_MS = 60000, STORE_RETRY_MS = 5000, HOLDER_BYTES = 8 };
 
@@ -206,6 +207,8 @@ static void on_housekeeping(struct timer *t)
     struct agent *a = container_of(t, struct agent, housekeeping);
     note_clock(a);
     agent_refresh_facts(a);
+    if (a->store_away && a->restart != NULL && agent_store_can_go_home(a->seams.disk, a->config))
+        a->restart(a->ctx);
     if (timer_in(a->seams.loop, t, HOUSEKEEPING_MS) < 0)
         log_error("agent", "no-housekeeping-timer");
 }
@@ -239,23 +242,21 @@ static int load_holder(struct agent *a, struct err *e)
         return 0;
     }
     make_holder(a);
-    return fs_write(a->seams.disk, path, a->holder, strlen(a->holder), 0600, 0, e);
+    int rc = fs_write(a->seams.disk, path, a->holder, strlen(a->holder), 0600, 0, e);
+    return a->store_away ? 0 : rc; // not kept: another agent after the next start, as it has to be
 }
 
 static int open_store(struct agent *a, struct err *e)
 {
-    char path[512];
-    struct db_conf dc = { .path = path, .max_bytes = a->config->store_max_bytes };
     struct outbox_conf oc = { .max_events = a->config->outbox_max_events };
-    snprintf(path, sizeof(path), "%s/limpet.db", a->config->state_dir);
     int rc = a->seams.disk->ops->mkdirs(a->seams.disk, a->config->state_dir, 0700, 0, e);
     if (rc == 0)
-        rc = db_open(&a->db, a->seams.disk, a->seams.clock, &dc, e);
+        rc = agent_store_open(&a->db, a->seams.disk, a->seams.clock, a->config, &a->store_away, e);
     if (rc == 0)
         rc = cache_open(&a->cache, a->db, e);
     if (rc == 0)
         rc = outbox_open(&a->outbox, a->db, a->seams.clock, &oc, e);
-    return rc < 0 ? err_wrap(e, "store %s", path) : 0;
+    return rc < 0 ? err_wrap(e, "store in %s", a->config->state_dir) : 0;
 }
 
 // Who we are outlives the identity: without one (lost, damaged) the cache still speaks of this node and its namespace.
@@ -359,6 +360,7 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
     a->config = c->config;
     a->unauthorized = c->unauthorized;
     a->link_changed = c->link_changed;
+    a->restart = c->restart;
     a->ctx = c->ctx;
     snprintf(a->node, sizeof(a->node), "%s", c->node != NULL ? c->node : "");
     snprintf(a->ns, sizeof(a->ns), "%s", c->ns != NULL ? c->ns : "");

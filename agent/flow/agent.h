@@ -41,8 +41,10 @@ struct agent {
     char node[254], ns[64], holder[40];
     void (*unauthorized)(void *ctx); // main.c: read the credentials again
     void (*link_changed)(void *ctx, enum link_state s, const char *why);
+    void (*restart)(void *ctx);
     void *ctx;
     bool is_holder, clock_was_trusted, clock_was_told;
+    bool store_away; // see agent_store.h
     char other_holder[64];
     uint64_t commit_failures;
 };
@@ -53,6 +55,7 @@ struct agent_conf {
     const char *ca_fingerprint;
     void (*unauthorized)(void *ctx);
     void (*link_changed)(void *ctx, enum link_state s, const char *why); // may be NULL
+    void (*restart)(void *ctx); // main.c: end this agent in good order and begin a new one; may be NULL
     void *ctx;
 };
 int agent_new(struct agent **out, const struct agent_seams *seams, const struct agent_conf *c, struct err *e) MUST_USE;

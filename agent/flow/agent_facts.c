@@ -25,10 +25,21 @@ static void duplicate_fact(struct agent *a)
         node_facts_set(&a->env, "DuplicateNode", COND_FALSE, "Alone", "no other agent has this node's name");
 }
 
+static void store_fact(struct agent *a)
+{
+    if (a->store_away)
+        node_facts_set(&a->env, "StoreVolatile", COND_TRUE, "ReadOnly",
+                       "%s cannot be written: the store is a copy in memory, and what it learns is lost at the next boot",
+                       a->config->state_dir);
+    else
+        node_facts_set(&a->env, "StoreVolatile", COND_FALSE, "Durable", "the store lies in %s", a->config->state_dir);
+}
+
 void agent_refresh_facts(struct agent *a)
 {
     char key[KEY_MAX];
     bool trusted = clock_trusted(a->seams.clock);
+    store_fact(a);
     if (a->sync != NULL)
         identity_fact(a);
     if (a->lease != NULL)

@@ -176,6 +176,7 @@ static void known_elsewhere(struct pass *p)
     const struct node_facts *f = p->env->facts;
     status_cond(p->status, "IdentityLost", COND_FALSE, "Known", "the server knows this node");
     status_cond(p->status, "DuplicateNode", COND_FALSE, "Alone", "no other agent uses this name");
+    status_cond(p->status, "StoreVolatile", COND_FALSE, "Durable", "the store lies on disk");
     for (size_t i = 0; f != NULL && i < NODE_FACTS_MAX; i++)
         if (f->fact[i].type != NULL)
             status_cond(p->status, f->fact[i].type, f->fact[i].value, f->fact[i].reason, "%s", f->fact[i].message);
@@ -223,8 +224,9 @@ static int node_gone(struct pass *p, struct err *e)
 }
 
 static const char *const node_short_names[] = { "enode", NULL };
-static const char *const node_conditions[] = { "Accepted",     "ClockTrusted",  "DiskPressure",  "OutboxBacklog",
-                                               "IdentityLost", "StoreSalvaged", "DuplicateNode", NULL };
+static const char *const node_conditions[] = { "Accepted",      "ClockTrusted",  "DiskPressure",
+                                               "OutboxBacklog", "IdentityLost",  "StoreSalvaged",
+                                               "StoreVolatile", "DuplicateNode", NULL };
 
 const struct kind kind_edgenode = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgenodes" },

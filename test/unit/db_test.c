@@ -1011,7 +1011,8 @@ static void test_torn_log(void)
             return (void)fail("%s", e.msg);
         log.data[at] ^= 0x10;
         db = open_store();
-        if (count_intents(db) < 0 || db_salvaged(db)->happened || use(db, &e) != 0) {
+        // Without its header the whole log counts for nothing: that is said.
+        if (count_intents(db) < 0 || db_salvaged(db)->happened != (at < 32) || use(db, &e) != 0) {
             diag("log flipped at %zu", at);
             wrong++;
         }
