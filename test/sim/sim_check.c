@@ -72,7 +72,7 @@ static int tally_one(void *ctx, const struct inst *i)
     char *why = t->why;
     if (i->state == INST_EXITED)
         return 0;
-    if (i->index < 0 || i->index >= t->spec->replicas || strcmp(i->revision, t->spec->revision) != 0)
+    if (i->index < 0 || i->index >= t->spec->replicas || strcmp(i->revision, t->spec->process.revision) != 0)
         return WRONG("%.150s #%d of revision %s runs and should not", i->owner, i->index, i->revision) - 1;
     if (++t->live[i->index] > 1)
         return WRONG("%.150s #%d runs twice", i->owner, i->index) - 1;
