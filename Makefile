@@ -203,7 +203,7 @@ $$($(1)_BIN): $(O)/test/$(1)/%: $(O)/obj/test/$(1)/%.o $$($(1)_HELP) $(LIB)
 	$$(Q)$$(call LINK,$$< $$($(1)_HELP) $(LIB))
 endef
 SUITES := unit port sim
-$(foreach s,$(SUITES),$(eval $(call suite,$(s))))
+$(foreach s,$(SUITES) cron,$(eval $(call suite,$(s))))
 E2E := $(sort $(wildcard test/cluster/*.t test/e2e/*.t))
 OUTSIDE := $(sort $(wildcard test/*.t))
 FUZZERS := $(patsubst test/fuzz/fuzz_%.c,%,$(sort $(wildcard test/fuzz/fuzz_*.c)))
@@ -215,7 +215,7 @@ $(REPLAY): $(O)/test/fuzz/%: $(O)/obj/test/fuzz/%.o $(O)/obj/test/fuzz/main.o $(
 	$(call say,LD,$@)
 	$(Q)$(call LINK,$< $(O)/obj/test/fuzz/main.o $(LIB))
 
-.PHONY: test tests programs san-programs unit port sim-smoke e2e san demo bench lint format fuzz check ci
+.PHONY: test tests cron-diff cron-build programs san-programs unit port sim-smoke e2e san demo bench lint format fuzz check ci
 programs: all $(foreach s,$(SUITES),$($(s)_BIN)) $(REPLAY)
 
 IN_PROCESS = $(foreach s,$(SUITES),$($(s)_BIN)) $(foreach f,$(FUZZERS),"$(O)/test/fuzz/fuzz_$(f) test/fuzz/corpus/$(f)")
@@ -226,7 +226,8 @@ test: ## everything: unit, port, sim-smoke, e2e, fuzz corpus, sanitizers; ends w
 	@$(MAKE) $(JOBS) programs
 	@$(MAKE) $(JOBS) SAN=1 programs
 	@$(MAKE) cluster
-	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) $(E2E)
+	@$(MAKE) cron-build
+	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) $(cron_BIN) $(E2E)
 
 unit port: ## unit tests; the port conformance suite; TESTS=NAME for one, e.g. make unit TESTS=buf
 unit port:
@@ -242,6 +243,12 @@ e2e: all cluster ## the agent on a real API server and a real systemd; TESTS=NAM
 san: ## unit, port, sim-smoke and the fuzz corpus under ASan and UBSan
 	@$(MAKE) $(JOBS) SAN=1 programs
 	@$(RUN) $(SAN_RUNS)
+
+cron-diff: cron-build ## schedules against the Go library of Kubernetes' CronJob, 100,000 random ones; SEED=N, CASES=N
+	@$(RUN) $(cron_BIN)
+
+cron-build: $(cron_BIN)
+	@test/cron/build.sh
 
 check: all ## what must be true of the programs as shipped: static-pie, stripped, no interpreter, size, manual pages
 	@$(RUN) $(OUTSIDE)

@@ -57,6 +57,13 @@ systemd-nspawn systemd-container
 debootstrap debootstrap
 EOF
 }
+# Schedules are held against the Go library that Kubernetes uses, in the zones of this machine.
+cron_tools() {
+    cat <<'EOF'
+go GO
+/usr/share/zoneinfo/Europe/Berlin tzdata
+EOF
+}
 # The store's bytes are counted on a file system of its own.
 bench_tools() {
     cat <<'EOF'
@@ -76,9 +83,9 @@ needs() {
     build_tools
     case $what in
     demo) cluster_tools ;;
-    test) cluster_tools && system_tools ;;
+    test) cluster_tools && system_tools && cron_tools ;;
     bench) cluster_tools && bench_tools ;;
-    ci) cluster_tools && system_tools ;;
+    ci) cluster_tools && system_tools && cron_tools ;;
     esac
 }
 

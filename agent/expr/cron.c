@@ -163,5 +163,9 @@ int64_t cron_next(const struct cron *c, const struct tz *z, int64_t after_s)
         return after_s + c->every_s;
     if (c->minute == 0 || c->hour == 0 || c->month == 0) // a field such as ",": five years of single minutes would be looked at
         return -1;
-    return search(c, z, after_s + 1);
+    int64_t next_s, from_s = after_s + 1;
+    // Where clocks were set back, the beginning of an hour may be that of the first time it is shown, and what is found lies behind us.
+    while ((next_s = search(c, z, from_s)) != -1 && next_s <= after_s)
+        from_s += 60;
+    return next_s;
 }

@@ -12,7 +12,7 @@
 //
 // Day of month and day of week: a day that either names is due; when one of them is a star (with a step above 1 it is none), a day
 // that both name. Where clocks are set forward over a time of day that is named, that run is left out; where they are set back,
-// it comes twice, because a schedule such as "*/5 * * * *" needs that. A schedule may be valid and never due (30 February).
+// it comes twice, as each hour of "*/5 * * * *" must. A schedule may be valid and never due (30 February).
 #ifndef EXPR_CRON_H
 #define EXPR_CRON_H
 

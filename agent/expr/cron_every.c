@@ -23,17 +23,19 @@ static const char *take_whole(const char *s, uint64_t *out)
     return s;
 }
 
-// The digits behind a point; those beyond 18 change no nanosecond.
-static const char *take_fraction(const char *s, double *out)
+// The digits behind a point, as many as fit; those beyond change no nanosecond.
+static const char *take_fraction(const char *s, uint64_t *digits, double *scale)
 {
-    double v = 0, scale = 1;
-    for (int n = 0; is_digit(*s); s++) {
-        if (n++ >= 18)
+    bool full = false;
+    *digits = 0;
+    *scale = 1;
+    for (; is_digit(*s); s++) {
+        full = full || *digits > (max_ns - 1) / 10;
+        if (full)
             continue;
-        v = v * 10 + (*s - '0');
-        scale *= 10;
+        *digits = *digits * 10 + (uint64_t)(*s - '0');
+        *scale *= 10;
     }
-    *out = v / scale;
     return s;
 }
 
@@ -59,20 +61,20 @@ static const char *take_unit(const char *s, uint64_t *ns)
 // One number with its unit, added to *total.
 static const char *take_part(const char *s, uint64_t *total)
 {
-    uint64_t whole, unit;
-    double fraction = 0;
+    uint64_t whole, unit, fraction = 0;
+    double scale = 1;
     const char *from = s;
     if ((s = take_whole(s, &whole)) == NULL)
         return NULL;
     size_t digits = (size_t)(s - from);
     if (*s == '.') {
         from = s + 1;
-        s = take_fraction(from, &fraction);
+        s = take_fraction(from, &fraction, &scale);
         digits += (size_t)(s - from);
     }
     if (digits == 0 || (s = take_unit(s, &unit)) == NULL || whole > max_ns / unit)
         return NULL;
-    *total += whole * unit + (uint64_t)(fraction * (double)unit);
+    *total += whole * unit + (uint64_t)((double)fraction * ((double)unit / scale));
     return *total <= max_ns ? s : NULL;
 }
 

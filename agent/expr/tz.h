@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/fsio.h"
 
-struct tz; // at most 64 KiB, 4 KiB for what tzdata has
+struct tz; // a few KiB for what tzdata has, 120 KiB at most
 
 // "UTC"; else a name of tzdata ("Europe/Berlin") from below /usr/share/zoneinfo of the disk; else a POSIX TZ string with its rules
 // ("CET-1CEST,M3.5.0,M10.5.0/3"). A name that could leave that directory is never looked up. The caller owns *out, which is
