@@ -53,7 +53,7 @@ void agent_start_now(struct world *w)
     configure(w);
     w->lives++;
     w->comes_back_ms = INT64_MAX;
-    w->witness.commits = 0;
+    w->witness.commits = UINT64_MAX; // what its predecessor committed while dying shows in its first turn
     sim_note(&w->sim, "world", "agent %d starts", w->lives);
     int rc = agent_new(&w->agent, &seams, &conf, &e);
     if (rc == 0)

@@ -104,7 +104,6 @@ void witness_agent_dies(struct world *w)
 {
     if (w->agent != NULL)
         read_statuses(w);
-    w->witness.commits = 0;
 }
 
 void witness_store_lost(struct world *w)
