@@ -215,7 +215,7 @@ $(REPLAY): $(O)/test/fuzz/%: $(O)/obj/test/fuzz/%.o $(O)/obj/test/fuzz/main.o $(
 	$(call say,LD,$@)
 	$(Q)$(call LINK,$< $(O)/obj/test/fuzz/main.o $(LIB))
 
-.PHONY: test tests cron-diff cron-build programs san-programs unit port sim-smoke e2e san demo bench lint format fuzz check ci
+.PHONY: test tests cron-diff cron-build programs san-programs unit port sim-smoke sim e2e san demo bench lint format fuzz check ci
 programs: all $(foreach s,$(SUITES),$($(s)_BIN)) $(REPLAY)
 
 IN_PROCESS = $(foreach s,$(SUITES),$($(s)_BIN)) $(foreach f,$(FUZZERS),"$(O)/test/fuzz/fuzz_$(f) test/fuzz/corpus/$(f)")
@@ -236,6 +236,13 @@ unit port:
 
 sim-smoke: $(sim_BIN) ## the agent in the simulator, 50 seeds; SEED=N shows all that happens in that one, SEEDS=N runs so many
 	@$(if $(SEED)$(SEEDS),$(O)/test/sim/sim_test $(if $(SEED),--seed $(SEED) -v,--seeds $(SEEDS)),$(RUN) $(sim_BIN))
+
+# Without sanitizers and compiled for speed, in a build of its own. The long mode begins where it never began before.
+SIM := build/sim/test/sim/sim_test
+sim: ## the simulator, 2,000 seeds (SEEDS=N), every processor; SEED=N [ONLY=3,9] plays one; FOREVER=1 goes on until stopped
+	@$(MAKE) $(JOBS) O=build/sim CFLAGS="-O2 -g" $(SIM)
+	@$(SIM) $(if $(SEED),--seed $(SEED) $(if $(ONLY),--only $(ONLY)) $(if $(V),-v),\
+	   $(if $(FOREVER),--many 0 --first $$(date +%s)000,--many $(or $(SEEDS),2000) $(if $(SEEDS),,--all-faults)) --jobs $(shell nproc))
 
 e2e: all cluster ## the agent on a real API server and a real systemd; TESTS=NAME for one
 	@$(RUN) $(if $(TESTS),$(TESTS:%=test/e2e/%.t),$(E2E))

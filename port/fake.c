@@ -108,6 +108,11 @@ static struct inst_exit exit_signal(int sig)
     return e;
 }
 
+static struct inst_exit exit_unknown(void)
+{
+    return (struct inst_exit){ .known = false, .code = -1, .reason = "Unknown" };
+}
+
 static struct inst_exit exit_not_started(int errnum)
 {
     struct inst_exit e = { .known = true, .code = -1, .start_errno = errnum, .reason = "StartError" };
@@ -124,7 +129,7 @@ static void become_running(struct fake_inst *x)
         end(x, at, &e);
         return;
     }
-    x->end_at = x->b.run_ms < 0 ? NEVER : at + x->b.run_ms;
+    x->end_at = x->b.run_ms < 0 ? NEVER : at + x->b.run_ms + x->b.linger_ms;
     if (x->node.i.state == INST_STARTING)
         x->node.i.state = INST_RUNNING;
     x->node.i.pid = FIRST_PID + x->port->pids++;
@@ -393,21 +398,32 @@ void port_fake_behave(struct port *port, const char *owner, const struct fake_be
         rule_of(self(port), owner)->b = *b;
 }
 
-int port_fake_crash(struct port *port, const char *owner, int index, int code)
+static int end_some(struct port *port, const char *owner, int index, const struct inst_exit *e)
 {
     struct fake_port *p = self(port);
-    struct inst_exit e = exit_code(code);
     int n = 0;
     list_each(it, &p->insts.all) {
         struct fake_inst *x = inst_of(it);
         bool meant = (owner == NULL || strcmp(x->node.i.owner, owner) == 0) && (index < 0 || x->node.i.index == index);
         if (!meant || x->node.i.pid == 0)
             continue;
-        end(x, loop_now(p->insts.loop), &e);
+        end(x, loop_now(p->insts.loop), e);
         plan(x);
         n++;
     }
     return n;
+}
+
+int port_fake_crash(struct port *port, const char *owner, int index, int code)
+{
+    struct inst_exit e = exit_code(code);
+    return end_some(port, owner, index, &e);
+}
+
+int port_fake_lose(struct port *port, const char *owner, int index)
+{
+    struct inst_exit e = exit_unknown();
+    return end_some(port, owner, index, &e);
 }
 
 static void move_list(struct list *to, struct list *from)

@@ -152,17 +152,19 @@ int port_fake_new(struct port **out, struct loop *l, struct err *e) MUST_USE; //
 
 // Fake control: what happens to instances. In the product library too: a dummy platform is a first-class build.
 struct fake_behaviour {
-    int64_t start_ms; // STARTING -> RUNNING after this
-    int64_t run_ms;   // ends by itself after this, < 0 = runs for ever
-    int exit_code;    // with which it ends
-    int64_t stop_ms;  // how long it takes to obey SIGTERM; longer than the grace: killed
-    int start_errno;  // cannot be executed
-    int run_code;     // exit code of port_run commands
+    int64_t start_ms;  // STARTING -> RUNNING after this
+    int64_t run_ms;    // ends by itself after this, < 0 = runs for ever
+    int exit_code;     // with which it ends
+    int64_t linger_ms; // so long after its end something that it left behind has to be ended: only then it is EXITED
+    int64_t stop_ms;   // how long it takes to obey SIGTERM; longer than the grace: killed
+    int start_errno;   // cannot be executed
+    int run_code;      // exit code of port_run commands
     int64_t run_delay_ms;
     bool check_ok; // answer of port_check
 };
 void port_fake_behave(struct port *p, const char *owner, const struct fake_behaviour *b); // owner NULL = default for all
 int port_fake_crash(struct port *p, const char *owner, int index, int code);              // ends a running one now; number of instances hit
+int port_fake_lose(struct port *p, const char *owner, int index); // its supervisor is killed: it ends, and nobody saw how; number hit
 // The instances outlive their agent: p is freed, callbacks under way are never made, and *successor is a new port over the same machine on
 // loop `l` (the next agent's; the machine's time goes on meanwhile). E_NOMEM: as before.
 int port_fake_agent_died(struct port *p, struct port **successor, struct loop *l, struct err *e) MUST_USE;

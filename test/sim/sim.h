@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/util.h"
+#include "sim_fault.h"
 
 enum { NOTES_KEPT = 400, NOTE_MAX = 240, MINUTE = 60 * 1000, HOUR = 60 * MINUTE };
 
@@ -45,6 +46,8 @@ struct sim {
     // What must not be: the first one ends the run.
     bool broken;
     char verdict[512];
+    const char *rule; // the verdict before it was filled in: which rule it was that broke
+    uint64_t hits[SIM_FAULTS];
     // The agent's life hangs on its effects: disk, platform and network count here. At effect number `fatal` it is dead: from then on
     // nothing it does reaches the world, until the world's driver has cleared it away.
     uint64_t effects, fatal; // fatal 0 = never
@@ -66,6 +69,7 @@ void sim_run_due(struct sim *s, int64_t at_ms); // goes there and runs what is d
 void sim_note(struct sim *s, const char *who, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void sim_trace(const struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3); // with -v only, no part of the timeline
 void sim_shows(const struct sim *s, size_t last);                            // prints the last lines as comments of a TAP stream
+void sim_hit(struct sim *s, enum sim_fault f);                               // it counts
 // An invariant does not hold.
 void sim_violation(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // The agent is about to change something outside of itself. False: it is dead, it does not.
@@ -78,12 +82,17 @@ struct sim_clock {
     struct sim_rng rng;
     int64_t booted_ms;   // of the world's time
     int64_t wall_off_us; // how wrong the wall clock is
+    int64_t drift_s_day; // and becomes, since then
+    int64_t drift_from_ms;
     bool synced;
+    bool lied; // it was wrong once in a way that nobody could tell: ahead, or claiming to be synchronised
     int boots;
 };
 void sim_clock_init(struct sim_clock *c, struct sim *s);
 void sim_clock_reboot(struct sim_clock *c);
-int64_t sim_true_us(const struct sim *s); // the right wall time
+void sim_clock_step(struct sim_clock *c, int64_t off_us);     // from now on it is wrong by that
+void sim_clock_drift(struct sim_clock *c, int64_t s_per_day); // from now on it runs fast (> 0) or slow; monotonic time does not
+int64_t sim_true_us(const struct sim *s);                     // the right wall time
 
 // Waits by letting the world's time pass.
 struct loop_backend *sim_loop_backend(struct sim *s);

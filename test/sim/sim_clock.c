@@ -203,8 +203,14 @@ void sim_violation(struct sim *s, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(s->verdict, sizeof(s->verdict), fmt, ap);
     va_end(ap);
+    s->rule = fmt;
     s->broken = true;
     sim_note(s, "BROKEN", "%.200s", s->verdict);
+}
+
+void sim_hit(struct sim *s, enum sim_fault f)
+{
+    s->hits[f]++;
 }
 
 bool sim_effect(struct sim *s)
@@ -237,9 +243,29 @@ static int64_t mono_ms(struct clock *c)
     return self(c)->sim->now_ms - self(c)->booted_ms + MONO_AT_BOOT_MS;
 }
 
+static int64_t drifted_us(const struct sim_clock *c)
+{
+    return (c->sim->now_ms - c->drift_from_ms) * 1000 * c->drift_s_day / 86400;
+}
+
 static int64_t wall_us(struct clock *c)
 {
-    return sim_true_us(self(c)->sim) + self(c)->wall_off_us;
+    return sim_true_us(self(c)->sim) + self(c)->wall_off_us + drifted_us(self(c));
+}
+
+void sim_clock_step(struct sim_clock *c, int64_t off_us)
+{
+    c->wall_off_us = off_us;
+    c->drift_from_ms = c->sim->now_ms;
+    c->lied = c->lied || off_us > 0 || (c->synced && off_us != 0);
+}
+
+void sim_clock_drift(struct sim_clock *c, int64_t s_per_day)
+{
+    c->wall_off_us += drifted_us(c);
+    c->drift_from_ms = c->sim->now_ms;
+    c->drift_s_day = s_per_day;
+    c->lied = c->lied || (c->synced && s_per_day != 0);
 }
 
 static bool synced(struct clock *c)

@@ -98,11 +98,42 @@ int sim_file_truncate(struct sim_file *f, int64_t size)
     return note_write(f, NULL, 0, size) < 0 ? -1 : resize(&f->now, (size_t)size);
 }
 
-void sim_file_sync(struct sim_file *f)
+static void apply_write(struct sim_file *f, const struct sim_write *w)
 {
+    int rc = w->p == NULL ? resize(&f->synced, (size_t)w->off) : put_bytes(&f->synced, w->p, w->n, w->off);
+    if (rc < 0)
+        abort();
+}
+
+bool sim_disk_errs(struct sim_disk *d, enum sim_fault f)
+{
+    if (d->error_permille == 0 || d->calm || (f == F_READ_ERROR && !d->reads_fail) || rng_below(&d->rng, 1000) >= d->error_permille)
+        return false;
+    sim_hit(d->sim, f);
+    return true;
+}
+
+void sim_file_settle(struct sim_file *f)
+{
+    list_each(it, &f->writes)
+        apply_write(f, container_of(it, struct sim_write, link));
     forget_writes(f);
-    if (resize(&f->synced, f->now.len) == 0 && f->now.len > 0)
-        memcpy(f->synced.data, f->now.data, f->now.len);
+}
+
+// After an fsync that failed the pages count as clean, whether they reached the disk or not: the next fsync knows nothing of them.
+int sim_file_sync(struct sim_disk *d, struct sim_file *f)
+{
+    bool fails = sim_disk_errs(d, F_SYNC_ERROR);
+    if (d->sync_ms > 0) {
+        sim_hit(d->sim, F_SLOW_DISK);
+        d->sim->now_ms += d->sync_ms;
+    }
+    list_each(it, &f->writes) {
+        if (!fails || rng_chance(&d->rng, 50))
+            apply_write(f, container_of(it, struct sim_write, link));
+    }
+    forget_writes(f);
+    return fails ? -1 : 0;
 }
 
 // --- Names
@@ -172,8 +203,10 @@ static size_t dir_len(const char *path)
     return (size_t)(strrchr(path, '/') - path);
 }
 
-static void settle(struct sim_name *n, bool keep_now)
+static void settle(struct sim_disk *d, struct sim_name *n, bool keep_now)
 {
+    if (!keep_now && n->now != n->synced)
+        sim_hit(d->sim, F_NAME_UNDONE);
     if (keep_now) {
         sim_file_ref(n->now);
         sim_file_unref(n->synced);
@@ -192,7 +225,7 @@ void sim_dir_sync(struct sim_disk *d, const char *path)
     size_t len = dir_len(path);
     list_each_safe(it, next, &d->names)
         if (is_in(name_of(it)->path, path, len))
-            settle(name_of(it), true);
+            settle(d, name_of(it), true);
 }
 
 struct sim_file *sim_file_create(struct sim_disk *d, const char *path)
@@ -214,6 +247,7 @@ struct sim_file *sim_disk_at(struct sim_disk *d, const char *path)
 // Sector by sector: a write that was under way reached the disk in any part.
 static void keep_torn(struct sim_disk *d, struct sim_file *f, const struct sim_write *w)
 {
+    sim_hit(d->sim, F_TORN);
     for (size_t at = 0; at < w->n;) {
         size_t room = SECTOR - ((size_t)w->off + at) % SECTOR, n = MIN(room, w->n - at);
         if (rng_chance(&d->rng, 50) && put_bytes(&f->synced, w->p + at, n, w->off + (int64_t)at) < 0)
@@ -228,15 +262,18 @@ static void keep_some_writes(struct sim_disk *d, struct sim_file *f)
         const struct sim_write *w = container_of(it, struct sim_write, link);
         int64_t what = rng_below(&d->rng, 3); // lost, whole, torn
         if (what == 0)
-            continue;
-        if (w->p == NULL)
-            (void)!resize(&f->synced, (size_t)w->off);
-        else if (what == 1)
-            (void)!put_bytes(&f->synced, w->p, w->n, w->off);
+            sim_hit(d->sim, F_FORGOT);
+        else if (what == 1 || w->p == NULL)
+            apply_write(f, w);
         else
             keep_torn(d, f, w);
     }
     forget_writes(f);
+}
+
+// The page cache is gone: what is there now is what was on the disk.
+static void reread(struct sim_file *f)
+{
     if (resize(&f->now, f->synced.len) < 0)
         abort();
     if (f->synced.len > 0)
@@ -264,9 +301,9 @@ void sim_disk_power_cut(struct sim_disk *d)
         if (is_volatile(n->path)) {
             sim_file_unref(n->now);
             n->now = NULL;
-            settle(n, true);
+            settle(d, n, true);
         } else {
-            settle(n, survives(d, n));
+            settle(d, n, survives(d, n));
         }
     }
     rng_next(&d->rng);
@@ -275,7 +312,38 @@ void sim_disk_power_cut(struct sim_disk *d)
         f->locks = 0;
         if (!list_empty(&f->writes))
             keep_some_writes(d, f);
+        reread(f);
     }
+}
+
+void sim_disk_write_back(struct sim_disk *d)
+{
+    list_each_safe(it, next, &d->names) {
+        struct sim_file *f = name_of(it)->now;
+        if (f != NULL)
+            sim_file_settle(f);
+        settle(d, name_of(it), true);
+    }
+}
+
+// --- At rest
+
+static void flip_bit(struct buf *b, uint64_t where)
+{
+    if (b->len > 0)
+        b->data[where / 8 % b->len] ^= (char)(1 << where % 8);
+}
+
+// What was written and not synced is left alone: it is not at rest.
+bool sim_disk_flip(struct sim_disk *d, const char *path, uint64_t where)
+{
+    struct sim_file *f = sim_disk_at(d, path);
+    if (f == NULL || f->now.len == 0 || f->now.len != f->synced.len || !list_empty(&f->writes))
+        return false;
+    sim_hit(d->sim, F_FLIPPED);
+    flip_bit(&f->now, where);
+    flip_bit(&f->synced, where);
+    return true;
 }
 
 // --- By somebody else

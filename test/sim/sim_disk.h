@@ -44,6 +44,10 @@ struct sim_disk {
     struct list names; // by path
     uint64_t changes;
     bool full;             // no space left
+    int error_permille;    // of the writes and fsyncs that fail with an I/O error
+    bool reads_fail;       // and of the reads
+    int64_t sync_ms;       // so long takes an fsync
+    bool calm;             // the world itself reads: nothing fails
     uint64_t store_writes; // writes and syncs of SQLite files, and whole files written
     int64_t last_write_ms; // of the world's time
     // The agent's side.
@@ -61,11 +65,13 @@ void sim_disk_fini(struct sim_disk *d);
 struct disk *sim_disk_for(struct sim_disk *d, struct loop *l); // the next agent's; its `free` only forgets watches
 void sim_disk_leave(struct sim_disk *d);                       // that agent is gone
 void sim_disk_power_cut(struct sim_disk *d);
+void sim_disk_write_back(struct sim_disk *d); // everything is synced, as before an orderly end
 
 // What lies there, for the world and the checks; NULL = nothing.
 struct sim_file *sim_disk_at(struct sim_disk *d, const char *path);
 void sim_disk_put(struct sim_disk *d, const char *path, const char *text, uint32_t mode); // by somebody else than the agent
 void sim_disk_remove(struct sim_disk *d, const char *path);
+bool sim_disk_flip(struct sim_disk *d, const char *path, uint64_t where); // one bit of what lies there, at rest; false: nothing lies there
 
 // For sim_vfs.c.
 struct sim_file *sim_file_create(struct sim_disk *d, const char *path);
@@ -73,7 +79,9 @@ struct sim_file *sim_file_ref(struct sim_file *f);
 void sim_file_unref(struct sim_file *f);
 int sim_file_write(struct sim_file *f, const void *p, size_t n, int64_t off); // < 0: out of memory
 int sim_file_truncate(struct sim_file *f, int64_t size);
-void sim_file_sync(struct sim_file *f);
+int sim_file_sync(struct sim_disk *d, struct sim_file *f); // < 0: an I/O error, and what was written since the last sync may never be
+void sim_file_settle(struct sim_file *f);                  // synced, whatever the disk is like
+bool sim_disk_errs(struct sim_disk *d, enum sim_fault f);  // by chance, while the disk has errors
 void sim_dir_sync(struct sim_disk *d, const char *path_in_it);
 void sim_name_set(struct sim_disk *d, const char *path, struct sim_file *f); // takes a reference of its own; NULL removes
 void sim_name_move(struct sim_disk *d, const char *from, const char *to);

@@ -44,6 +44,8 @@ static int fake_read(struct disk *disk, const char *path, size_t max, unsigned f
     int rc = find_file(self(disk), path, &f, e);
     if (rc < 0)
         return rc;
+    if (sim_disk_errs(self(disk), F_READ_ERROR))
+        return err_set(e, E_IO, "%s: Input/output error", path);
     if (f->type != FS_FILE)
         return err_set(e, E_INVAL, "%s: not a regular file", path);
     if (f->now.len > max)
@@ -193,7 +195,12 @@ static int may_change(struct sim_disk *d, const char *path, struct err *e)
 {
     if (!sim_effect(d->sim))
         return died(e);
-    return d->full ? err_set(e, E_NOSPC, "%s: No space left on device", path) : 0;
+    if (sim_disk_errs(d, F_WRITE_ERROR))
+        return err_set(e, E_IO, "%s: Input/output error", path);
+    if (!d->full)
+        return 0;
+    sim_hit(d->sim, F_FULL);
+    return err_set(e, E_NOSPC, "%s: No space left on device", path);
 }
 
 static int check_parent(struct sim_disk *d, const char *path, struct err *e)
@@ -243,8 +250,10 @@ static int fake_write(struct disk *disk, const char *path, const void *p, size_t
         return err_set(e, E_NOMEM, "%s", path);
     if (!sim_effect(d->sim))
         return died(e);
-    if ((flags & FS_NOSYNC) == 0)
-        sim_file_sync(f);
+    if ((flags & FS_NOSYNC) == 0 && sim_file_sync(d, f) < 0) {
+        sim_name_set(d, tmp, NULL);
+        return err_set(e, E_IO, "%s: fsync: Input/output error", path);
+    }
     sim_name_move(d, tmp, path);
     d->store_writes++;
     d->last_write_ms = d->sim->now_ms;
@@ -456,7 +465,7 @@ void sim_disk_put(struct sim_disk *d, const char *path, const char *text, uint32
     f->mode = mode;
     if (sim_file_write(f, text, strlen(text), 0) < 0)
         abort();
-    sim_file_sync(f);
+    sim_file_settle(f);
     sim_dir_sync(d, path);
     tell(d, path);
 }

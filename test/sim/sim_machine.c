@@ -29,6 +29,8 @@ void world_shows_log(const struct world *w, size_t last)
 
 // --- Starting
 
+static void clear_away(struct world *w, bool power_cut);
+
 static void configure(struct world *w)
 {
     char mode[32], events[48];
@@ -43,23 +45,62 @@ static void configure(struct world *w)
         sim_violation(&w->sim, "the configuration is refused: %s", buf_str(&problems));
 }
 
+// As main.c does: the token's file is read on a 401, and each minute.
+static void reread_token(struct world *w)
+{
+    if (sim_net_reread(&w->net) && w->agent != NULL)
+        sync_kick(w->agent->sync, true);
+}
+
+static void on_unauthorized(void *ctx)
+{
+    reread_token(ctx);
+}
+
+static void on_minute(struct sim_event *ev)
+{
+    struct world *w = container_of(ev, struct world, minute);
+    reread_token(w);
+    sim_in(&w->sim, &w->minute, MINUTE, on_minute);
+}
+
+static int try_to_start(struct world *w, struct err *e)
+{
+    struct agent_seams seams = { .loop = w->loop, .clock = &w->clock.clock, .port = w->port.port };
+    struct agent_conf conf = {
+        .config = &w->config, .node = SIM_NODE, .ns = SIM_NS, .ca_fingerprint = CA, .unauthorized = on_unauthorized, .ctx = w
+    };
+    seams.disk = sim_disk_for(&w->disk, w->loop);
+    seams.transport = sim_net_for(&w->net, w->loop);
+    reread_token(w);
+    configure(w);
+    int rc = agent_new(&w->agent, &seams, &conf, e);
+    return rc == 0 ? agent_start(w->agent, e) : rc;
+}
+
+// The service manager starts it again. Only a disk that fails excuses an agent that does not start.
+static void did_not_start(struct world *w, const struct err *e)
+{
+    enum { AGAIN_MS = 5000 };
+    if (w->disk.error_permille == 0 && !w->disk.full) {
+        sim_violation(&w->sim, "the agent does not start: %s", e->msg);
+        return;
+    }
+    sim_note(&w->sim, "world", "the agent does not start: %s", e->msg);
+    clear_away(w, false);
+    w->comes_back_ms = w->sim.now_ms + AGAIN_MS;
+}
+
 void agent_start_now(struct world *w)
 {
     struct err e = ERR_INIT;
-    struct agent_seams seams = { .loop = w->loop, .clock = &w->clock.clock, .port = w->port.port };
-    struct agent_conf conf = { .config = &w->config, .node = SIM_NODE, .ns = SIM_NS, .ca_fingerprint = CA };
-    seams.disk = sim_disk_for(&w->disk, w->loop);
-    seams.transport = sim_net_for(&w->net, w->loop);
-    configure(w);
     w->lives++;
     w->comes_back_ms = INT64_MAX;
     w->witness.commits = UINT64_MAX; // what its predecessor committed while dying shows in its first turn
     sim_note(&w->sim, "world", "agent %d starts", w->lives);
-    int rc = agent_new(&w->agent, &seams, &conf, &e);
-    if (rc == 0)
-        rc = agent_start(w->agent, &e);
-    if (rc < 0 && !w->sim.dead)
-        sim_violation(&w->sim, "the agent does not start: %s", e.msg);
+    sim_in(&w->sim, &w->minute, MINUTE, on_minute);
+    if (try_to_start(w, &e) < 0 && !w->sim.dead)
+        did_not_start(w, &e);
 }
 
 // --- Ending. What it does on its way out reaches nobody.
@@ -71,6 +112,7 @@ static void clear_away(struct world *w, bool power_cut)
     witness_agent_dies(w);
     agent_abandon(w->agent);
     w->agent = NULL;
+    sim_unset(&w->minute);
     sim_disk_leave(&w->disk);
     sim_net_leave(&w->net);
     config_fini(&w->config);
@@ -116,7 +158,28 @@ void agent_restart(struct world *w, int64_t down_ms)
     w->comes_back_ms = w->sim.now_ms + down_ms;
 }
 
+// Everything is stopped and written back before the machine starts again.
+void machine_reboot(struct world *w, int64_t down_ms)
+{
+    if (w->agent == NULL)
+        return;
+    sim_note(&w->sim, "world", "reboot, back in %lld s", (long long)down_ms / 1000);
+    agent_stop(w->agent);
+    w->agent = NULL;
+    sim_disk_write_back(&w->disk);
+    clear_away(w, true);
+    w->comes_back_ms = w->sim.now_ms + down_ms;
+}
+
+static void dies_in_step(struct world *w)
+{
+    sim_hit(&w->sim, w->fatal_is_power_cut ? F_POWER_CUT_IN_STEP : F_KILL_IN_STEP);
+    end_agent(w, w->fatal_is_power_cut, w->fatal_down_ms);
+}
+
 // --- Living
+
+void (*sim_hook)(struct world *w);
 
 static void one_turn(struct world *w, int64_t until_ms)
 {
@@ -124,9 +187,11 @@ static void one_turn(struct world *w, int64_t until_ms)
     if (loop_turn(w->loop, until_ms - w->sim.now_ms, &e) < 0 && !w->sim.broken)
         sim_violation(&w->sim, "the loop fails: %s", e.msg);
     if (w->sim.dead)
-        end_agent(w, w->fatal_is_power_cut, rng_between(&w->rng, 1, 60) * 1000);
+        dies_in_step(w);
     else
         witness_turn(w);
+    if (sim_hook != NULL)
+        sim_hook(w);
 }
 
 void world_live(struct world *w, int64_t for_ms)
@@ -138,7 +203,7 @@ void world_live(struct world *w, int64_t for_ms)
         if (w->agent == NULL && w->sim.now_ms >= w->comes_back_ms)
             agent_start_now(w);
         if (w->sim.dead) // already in its first steps
-            end_agent(w, w->fatal_is_power_cut, rng_between(&w->rng, 1, 60) * 1000);
+            dies_in_step(w);
         else if (w->agent != NULL)
             one_turn(w, until_ms);
     }

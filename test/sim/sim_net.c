@@ -15,6 +15,7 @@ enum fault {
     FAULT_RESET_IN_BODY,
     FAULT_BUSY,
     FAULT_5XX,
+    FAULT_401,
     FAULTS,       // one of the above meets a request by chance
     FAULT_PUT_OFF // and this one only whom it is meant for
 };
@@ -35,6 +36,8 @@ struct flight {
     struct sim_answer answer;
     bool answered, calling, dropped; // dropped: freed after the call under way
     bool no_connection;              // packets vanished when it began
+    bool on_dead_connection, was_held_up;
+    int token;
     int64_t began_ms, last_byte_ms;
     struct err fate; // how it ends; cls 0 = well
 };
@@ -83,13 +86,13 @@ static void step_in(struct flight *f, int64_t ms)
 static void haunt(const struct flight *f)
 {
     struct sim_net *n = f->net;
-    if (f->phase != REQUEST || !rng_chance(&n->rng, 30))
+    if (f->phase != REQUEST || f->on_dead_connection || !rng_chance(&n->rng, 30))
         return;
     struct flight *ghost = calloc(1, sizeof(*ghost));
     char *body = malloc(f->len + 1);
     if (ghost == NULL || body == NULL)
         abort();
-    *ghost = (struct flight){ .net = n, .body = body, .len = f->len };
+    *ghost = (struct flight){ .net = n, .body = body, .len = f->len, .token = f->token };
     if (f->len > 0)
         memcpy(body, f->body, f->len);
     memcpy(ghost->method, f->method, sizeof(f->method));
@@ -108,14 +111,32 @@ static void end_with(struct flight *f, int cls, const char *why)
 }
 
 // Packets get through, sooner or later; in a black hole not at all.
-static bool passes(const struct flight *f)
+static bool is_held_up(const struct flight *f, enum sim_fault *why)
 {
-    return f->net->link != NET_DROPS;
+    enum sim_link link = f->net->link;
+    bool out = f->phase == REQUEST;
+    *why = f->on_dead_connection ? F_HALF_OPEN : out ? F_PARTITION_OUT : F_PARTITION_IN;
+    bool cannot_connect = out && link == NET_DROPS_IN && !f->net->connected;
+    return f->on_dead_connection || link == NET_DROPS || link == (out ? NET_DROPS_OUT : NET_DROPS_IN) || cannot_connect;
+}
+
+static bool passes(struct flight *f)
+{
+    enum sim_fault why;
+    if (!is_held_up(f, &why))
+        return true;
+    if (!f->was_held_up)
+        sim_hit(f->net->sim, why);
+    f->was_held_up = true;
+    return false;
 }
 
 static int64_t latency(struct flight *f)
 {
-    return rng_between(&f->net->rng, 1, f->net->latency_ms);
+    int64_t ms = rng_between(&f->net->rng, 1, f->net->latency_ms);
+    if (ms >= 1000)
+        sim_hit(f->net->sim, F_SLOW);
+    return ms;
 }
 
 static void abort_by_caller(struct flight *f)
@@ -171,30 +192,83 @@ static void on_more(struct sim_stream *st)
         step_in(f, latency(f));
 }
 
-static void server_fails(struct flight *f)
+static void busy(struct flight *f)
 {
     struct sim_answer *a = &f->answer;
-    *a = (struct sim_answer){ .content_type = "application/json", .body = BUF_INIT(65536) };
-    if (f->fault == FAULT_PUT_OFF) {
-        sim_fail(a, 503, "ServiceUnavailable", "not within the hour");
-        a->retry_after_s = PUT_OFF_S;
+    bool too_many = rng_chance(&f->net->rng, 50);
+    sim_hit(f->net->sim, too_many ? F_429 : F_503);
+    sim_fail(a, too_many ? 429 : 503, too_many ? "TooManyRequests" : "ServiceUnavailable", "please try again later");
+    a->retry_after_s = rng_between(&f->net->rng, 1, BUSY_S_MAX);
+}
+
+static void unauthorized(struct flight *f, enum sim_fault why)
+{
+    sim_hit(f->net->sim, why);
+    sim_fail(&f->answer, 401, "Unauthorized", "Unauthorized");
+}
+
+static void broken(struct flight *f, enum sim_fault why)
+{
+    sim_hit(f->net->sim, why);
+    sim_fail(&f->answer, rng_chance(&f->net->rng, 50) ? 500 : 504, "InternalError", "etcdserver: request timed out");
+}
+
+// True: it was answered by whoever stands before the server, or by a server that is not itself.
+static bool server_fails(struct flight *f)
+{
+    struct sim_net *n = f->net;
+    f->answer = (struct sim_answer){ .content_type = "application/json", .body = BUF_INIT(65536) };
+    if (f->token != n->token_valid) {
+        unauthorized(f, F_TOKEN);
+    } else if (f->fault == FAULT_PUT_OFF) {
+        sim_fail(&f->answer, 503, "ServiceUnavailable", "not within the hour");
+        f->answer.retry_after_s = PUT_OFF_S;
     } else if (f->fault == FAULT_BUSY) {
-        bool busy = rng_chance(&f->net->rng, 50);
-        sim_fail(a, busy ? 429 : 503, busy ? "TooManyRequests" : "ServiceUnavailable", "please try again later");
-        a->retry_after_s = rng_between(&f->net->rng, 1, BUSY_S_MAX);
+        busy(f);
+    } else if (f->fault == FAULT_401) {
+        unauthorized(f, F_401);
+    } else if (f->fault == FAULT_5XX || n->storm) {
+        broken(f, n->storm ? F_STORM : F_5XX);
     } else {
-        sim_fail(a, rng_chance(&f->net->rng, 50) ? 500 : 504, "InternalError", "etcdserver: request timed out");
+        return false;
     }
+    return true;
+}
+
+static void count_doubt(struct sim_net *n)
+{
+    static const enum sim_fault faults[DOUBTS] = {
+        [DOUBT_TERMINATING] = F_TERMINATING,
+        [DOUBT_NO_NAMESPACE] = F_NO_NAMESPACE,
+        [DOUBT_FORBIDDEN] = F_403,
+        [DOUBT_UNAUTHORIZED] = F_401,
+        [DOUBT_OTHER_CLUSTER] = F_OTHER_CLUSTER,
+        [DOUBT_NO_CRD] = F_NO_CRD,
+        [DOUBT_TRUNCATED] = F_TRUNCATED,
+        [DOUBT_PORTAL] = F_PORTAL,
+        [DOUBT_RESTORED] = F_RESTORED,
+    };
+    if (n->server->doubt != DOUBT_NONE)
+        sim_hit(n->sim, faults[n->server->doubt]);
+}
+
+static void cut(struct flight *f)
+{
+    struct buf *b = source(f);
+    size_t n = (size_t)rng_below(&f->net->rng, (int64_t)b->len);
+    bool in_line = f->answer.stream != NULL && n > 0 && b->data[n - 1] != '\n';
+    sim_hit(f->net->sim, f->fault == FAULT_RESET_IN_BODY ? F_RESET : in_line ? F_CUT_LINE : F_CUT_BODY);
+    b->len = n;
 }
 
 static void arrive(struct flight *f)
 {
     struct sim_net *n = f->net;
     struct sim_request r = { f->method, f->url, f->content_type, f->body, f->len };
-    if (f->fault == FAULT_BUSY || f->fault == FAULT_5XX || f->fault == FAULT_PUT_OFF)
-        server_fails(f);
-    else
+    if (!server_fails(f)) {
+        count_doubt(n);
         sim_server_answer(n->server, &r, &f->answer);
+    }
     f->answered = true;
     if (n->heard != NULL)
         n->heard(n, f->method, f->url, !n->connected, f->answer.status);
@@ -206,7 +280,7 @@ static void arrive(struct flight *f)
     if (f->answer.cut)
         f->fault = FAULT_CUT;
     if (f->fault == FAULT_CUT || f->fault == FAULT_RESET_IN_BODY)
-        source(f)->len = (size_t)rng_below(&n->rng, (int64_t)source(f)->len);
+        cut(f);
 }
 
 // --- Step by step
@@ -220,14 +294,48 @@ static int64_t next_syn(const struct flight *f)
     return at - asked_for;
 }
 
-static void travel(struct flight *f)
+// Why no connection comes about, or the one there is ends; NULL = it stands.
+static const char *refusal(struct flight *f, int *cls)
 {
     struct sim_net *n = f->net;
-    if (n->link == NET_REFUSED || f->fault == FAULT_LOST_REQUEST) {
+    *cls = E_OFFLINE;
+    if (n->link == NET_REFUSED) {
+        sim_hit(n->sim, F_REFUSED);
+        return "connect: Connection refused";
+    }
+    if (f->fault == FAULT_LOST_REQUEST) {
+        sim_hit(n->sim, F_LOST_REQUEST);
+        return "recv: Connection reset by peer";
+    }
+    if (!n->cert_expired || n->connected || f->req == NULL)
+        return NULL;
+    sim_hit(n->sim, F_CERT);
+    *cls = E_AUTH;
+    return "the server's certificate has expired";
+}
+
+static void on_answered(struct flight *f)
+{
+    f->phase = HEAD;
+    if (f->fault == FAULT_LOST_ANSWER) {
+        sim_hit(f->net->sim, F_LOST_ANSWER);
+        end_with(f, E_OFFLINE, "recv: Connection reset by peer");
+    } else if (f->fault == FAULT_SILENT) {
+        sim_hit(f->net->sim, F_NO_ANSWER);
+    } else {
+        step_in(f, latency(f));
+    }
+}
+
+static void travel(struct flight *f)
+{
+    int cls;
+    const char *why = refusal(f, &cls);
+    if (why != NULL) {
         if (f->req == NULL)
             flight_free(f);
         else
-            end_with(f, E_OFFLINE, n->link == NET_REFUSED ? "connect: Connection refused" : "recv: Connection reset by peer");
+            end_with(f, cls, why);
         return;
     }
     if (!passes(f)) { // asked again and again, until the link or the caller's patience ends
@@ -235,15 +343,12 @@ static void travel(struct flight *f)
         return;
     }
     arrive(f);
-    if (f->req == NULL) { // nobody is there any more to hear the answer
-        flight_free(f);
+    if (f->req != NULL) {
+        on_answered(f);
         return;
     }
-    f->phase = HEAD;
-    if (f->fault == FAULT_LOST_ANSWER)
-        end_with(f, E_OFFLINE, "recv: Connection reset by peer");
-    else if (f->fault != FAULT_SILENT)
-        step_in(f, latency(f));
+    sim_hit(f->net->sim, F_LATE); // nobody is there any more to hear the answer
+    flight_free(f);
 }
 
 static bool is_whole(const struct flight *f)
@@ -371,7 +476,9 @@ static int submit(struct transport *t, struct http_req *r, struct err *e)
     f->net = n;
     f->req = r;
     f->began_ms = f->last_byte_ms = n->sim->now_ms;
-    f->no_connection = n->link == NET_DROPS;
+    f->no_connection = n->link == NET_DROPS || n->link == NET_DROPS_OUT || n->link == NET_DROPS_IN;
+    f->on_dead_connection = n->half_open;
+    f->token = n->token;
     f->len = r->body_len;
     if (r->body_len > 0)
         memcpy(f->body, r->body, r->body_len);
@@ -403,7 +510,7 @@ static void let_go(struct flight *f)
     sim_unset(&f->limit);
     if (f->calling)
         f->dropped = true;
-    else if (f->phase != REQUEST || rng_chance(&f->net->rng, 30))
+    else if (f->phase != REQUEST || f->on_dead_connection || rng_chance(&f->net->rng, 30))
         flight_free(f);
 }
 
@@ -416,7 +523,7 @@ static void cancel(struct transport *t UNUSED, struct http_req *r)
 static void condemn(struct transport *t)
 {
     struct sim_net *n = self(t);
-    n->connected = false;
+    n->connected = n->half_open = false;
     list_each_safe(it, next, &n->flying) {
         struct flight *f = container_of(it, struct flight, link);
         if (f->req != NULL && f->phase != END)
@@ -459,17 +566,18 @@ void sim_net_leave(struct sim_net *n)
     }
     loop_fd_del(n->loop, &n->bell);
     n->loop = NULL;
-    n->connected = false;
+    n->connected = n->half_open = false;
 }
 
 // A link that breaks takes the connections with it; one that drops packets does not.
 void sim_net_link(struct sim_net *n, enum sim_link link)
 {
-    static const char *const words[] = { "fine", "refused", "drops packets" };
+    static const char *const words[] = { "fine", "refused", "drops packets", "nothing gets out", "nothing comes in" };
     if (n->link == link)
         return;
     n->link = link;
-    n->connected = n->connected && link != NET_REFUSED;
+    if (link == NET_REFUSED)
+        n->connected = n->half_open = false;
     sim_note(n->sim, "net", "link: %s", words[link]);
     list_each_safe(it, next, &n->flying) {
         struct flight *f = container_of(it, struct flight, link);
@@ -478,9 +586,26 @@ void sim_net_link(struct sim_net *n, enum sim_link link)
     }
 }
 
+// The other end is gone without a word, and what is in between says nothing either.
+void sim_net_half_open(struct sim_net *n)
+{
+    n->half_open = true;
+    list_each(it, &n->flying) {
+        struct flight *f = container_of(it, struct flight, link);
+        f->on_dead_connection = f->req != NULL;
+    }
+}
+
+bool sim_net_reread(struct sim_net *n)
+{
+    bool other = n->token != n->token_in_file;
+    n->token = n->token_in_file;
+    return other;
+}
+
 void sim_net_init(struct sim_net *n, struct sim *s, struct sim_server *v)
 {
-    *n = (struct sim_net){ .sim = s, .server = v, .rng = sim_stream(s, "net"), .latency_ms = 20 };
+    *n = (struct sim_net){ .sim = s, .server = v, .rng = sim_stream(s, "net"), .latency_ms = NET_LATENCY_MS };
     list_init(&n->flying);
 }
 

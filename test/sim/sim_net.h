@@ -11,10 +11,15 @@
 #include "sim_server.h"
 #include "wire/http.h"
 
+enum { NET_LATENCY_MS = 20 };
+
 enum sim_link {
     NET_FINE,
-    NET_REFUSED, // nobody listens
-    NET_DROPS    // packets vanish
+    NET_REFUSED,   // nobody listens
+    NET_DROPS,     // packets vanish, both ways
+    NET_DROPS_OUT, // what the agent sends vanishes
+    NET_DROPS_IN,  // what it is sent vanishes
+    NET_LINKS
 };
 
 struct sim_net {
@@ -32,6 +37,11 @@ struct sim_net {
     const char *put_off, *unanswered;
     bool hides_cuts; // a body that was cut looks as if it had ended there (a proxy that closes and says nothing)
     int64_t latency_ms;
+    bool storm;        // the server fails whatever it is asked
+    bool cert_expired; // no new connection comes about
+    bool half_open;    // the connection is dead and nobody was told: whatever goes over it vanishes, until it is given up
+    int token;         // what the agent sends; the server takes only the valid one
+    int token_valid, token_in_file;
     uint64_t submitted, faults;
     size_t under_way, most_under_way;
     // All requests share one connection. It ends with the link, with the server, and when the agent gives it up.
@@ -44,5 +54,7 @@ void sim_net_fini(struct sim_net *n);
 struct transport *sim_net_for(struct sim_net *n, struct loop *l); // the next agent's; its `free` is sim_net_leave
 void sim_net_leave(struct sim_net *n);                            // that agent is gone; what it sent may still arrive
 void sim_net_link(struct sim_net *n, enum sim_link link);
+void sim_net_half_open(struct sim_net *n);
+bool sim_net_reread(struct sim_net *n); // the token's file; true: it is another one
 
 #endif

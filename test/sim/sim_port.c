@@ -5,6 +5,8 @@
 
 #include "sim_world.h"
 
+enum { RUN_TIMEOUT_MS = 30 * 1000 }; // that of the port's contract
+
 static struct sim_port *self(struct port *p)
 {
     return (struct sim_port *)((char *)(uintptr_t)p->ops - offsetof(struct sim_port, ops));
@@ -15,12 +17,25 @@ static int died(struct err *e)
     return err_set(e, E_IO, "the agent is dead");
 }
 
+// What is wrong with a program that is started now.
+static void count_program(struct sim_port *sp)
+{
+    const struct fake_behaviour *b = &sp->now;
+    if (b->start_errno != 0)
+        sim_hit(sp->sim, F_NOT_EXECUTABLE);
+    else if (b->linger_ms > 0)
+        sim_hit(sp->sim, F_FORK);
+    else if (b->run_ms >= 0)
+        sim_hit(sp->sim, b->run_ms == 0 ? F_EXITS_AT_ONCE : F_CRASH);
+}
+
 static int start(struct port *p, const struct inst_spec *s, struct err *e)
 {
     struct sim_port *sp = self(p);
     if (!sim_effect(sp->sim))
         return died(e);
     sp->starts++;
+    count_program(sp);
     sim_note(sp->sim, "port", "start %s #%d %s", s->owner, s->index, s->revision);
     return sp->fake->start(p, s, e);
 }
@@ -31,6 +46,8 @@ static int stop(struct port *p, const char *uid, int64_t grace_ms, struct err *e
     if (!sim_effect(sp->sim))
         return died(e);
     sp->stops++;
+    if (sp->now.stop_ms > grace_ms && grace_ms >= 0)
+        sim_hit(sp->sim, F_IGNORES_TERM);
     sim_note(sp->sim, "port", "stop %s", uid);
     return sp->fake->stop(p, uid, grace_ms, e);
 }
@@ -62,12 +79,23 @@ static int run(struct port *p, struct port_run *r, struct err *e)
     if (!sim_effect(sp->sim))
         return died(e);
     const char *const *argv = r->exec.argv;
+    bool in_time = sp->now.run_delay_ms <= (r->timeout_ms > 0 ? r->timeout_ms : RUN_TIMEOUT_MS), well = in_time && sp->now.run_code == 0;
     int i = strcmp(argv[0], "/bin/reload") == 0 && argv[1] != NULL ? sim_port_index_of_config(argv[1]) : -1;
-    if (i >= 0)
+    if (i >= 0 && well)
         sp->change_began_ms[i] = sp->sim->now_ms;
+    if (!well)
+        sim_hit(sp->sim, in_time ? F_COMMAND_FAILS : F_HANG);
     if (strcmp(argv[0], "/bin/ready") != 0) // probes would fill the timeline
         sim_note(sp->sim, "port", "run %s %s", argv[0], argv[1] != NULL ? argv[1] : "");
     return sp->fake->run(p, r, e);
+}
+
+static int check(struct port *p, struct port_check *c, struct err *e)
+{
+    struct sim_port *sp = self(p);
+    if (!sp->now.check_ok)
+        sim_hit(sp->sim, F_HANG);
+    return sp->fake->check(p, c, e);
 }
 
 static void wrap(struct sim_port *p, struct port *port)
@@ -80,6 +108,7 @@ static void wrap(struct sim_port *p, struct port *port)
     p->ops.forget = forget;
     p->ops.log_remove = log_remove;
     p->ops.run = run;
+    p->ops.check = check;
     port->ops = &p->ops;
 }
 
@@ -93,6 +122,7 @@ void sim_port_init(struct sim_port *p, struct sim *s, struct loop *l)
         p->change_began_ms[i] = -1;
     if (port_fake_new(&port, l, &e) < 0)
         abort();
+    p->now = p->normal;
     port_fake_behave(port, NULL, &p->normal);
     wrap(p, port);
 }
@@ -101,7 +131,7 @@ void sim_port_init(struct sim_port *p, struct sim *s, struct loop *l)
 static void void_unfinished(struct sim_port *p)
 {
     for (int i = 0; i < CONFIGS; i++)
-        if (p->change_began_ms[i] >= 0 && p->sim->now_ms <= p->change_began_ms[i] + p->normal.run_delay_ms)
+        if (p->change_began_ms[i] >= 0 && p->sim->now_ms <= p->change_began_ms[i] + p->now.run_delay_ms)
             p->change_began_ms[i] = -1;
 }
 

@@ -1,81 +1,118 @@
 // SPDX-License-Identifier: Apache-2.0
 // sim — the very agent in a simulated world, seed by seed.
 //
-//     sim_test [--seed N] [--seeds N] [-v]
+//     sim_test [--seeds N]                              TAP, one check a seed; the last one plays a seed twice
+//     sim_test --seed N [--only 3,9,17] [-v]            plays that one; when it fails: what it takes to fail, and the timeline
+//     sim_test --many N [--first N] [--jobs N] [--all-faults]     N 0 = until stopped; the table of faults
 //
-// One check a seed: chaos, then peace, doubt, chaos again, peace, an idle hour; whatever breaks an invariant ends the seed and shows the
-// timeline. --seed N runs that one alone, -v shows everything it does. The last check runs a seed twice: both times the same to the byte.
+// A seed is chaos, then peace, doubt, chaos again, peace, an idle hour. Whatever breaks an invariant ends it.
 //
 // timeout: 600
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim_world.h"
+#include "sim_run.h"
 #include "tap.h"
 
-enum { SEEDS = 50, SHOWN_NOTES = 70, SHOWN_LOG = 40 };
+enum { SEEDS = 50 };
 
-static void story(struct world *w)
+// The hash of its timeline.
+static uint64_t smoke(uint64_t seed)
 {
-    story_begin(w);
-    story_chaos(w, 40);
-    story_peace(w);
-    story_doubt(w);
-    story_chaos(w, 40);
-    story_peace(w);
-    story_idle_hour(w);
+    struct plan p;
+    struct outcome out;
+    plan_make(&p, seed);
+    run_plan(&p, SHOW_FAILURE, &out);
+    if (!ok(!out.broken, "seed %" PRIu64 ": %d lives in %.1f h, %" PRIu64 " requests, %" PRIu64 " facts, hash %016" PRIx64, seed, out.lives,
+            out.hours, out.requests, out.facts, out.hash))
+        diag("again, and what it takes: make sim SEED=%" PRIu64, seed);
+    return out.hash;
 }
 
-// The hash of its timeline; *right tells whether all invariants held.
-static uint64_t run_seed(uint64_t seed, bool verbose, bool *right)
+static int smoke_all(uint64_t seeds)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    if (w == NULL)
-        abort();
-    world_init(w, seed, verbose);
-    story(w);
-    uint64_t hash = w->sim.hash;
-    *right = ok(!w->sim.broken, "seed %" PRIu64 ": %d lives in %.1f h, %" PRIu64 " requests, %" PRIu64 " facts, hash %016" PRIx64, seed,
-                w->lives, (double)w->sim.now_ms / HOUR, w->server.requests, w->sim.n_notes, hash);
-    if (!*right) {
-        diag("%s", w->sim.verdict);
-        sim_shows(&w->sim, SHOWN_NOTES);
-        diag("the agent's log:");
-        world_shows_log(w, SHOWN_LOG);
-        diag("again: make sim-smoke SEED=%" PRIu64, seed);
+    for (uint64_t s = 1; s <= seeds; s++)
+        smoke(s);
+    uint64_t a = smoke(7), b = smoke(7);
+    ok(a == b, "seed 7 twice is the same world (%016" PRIx64 ")", a);
+    return done_testing();
+}
+
+static size_t numbers_of(const char *text, int numbers[PLAN_MAX])
+{
+    size_t n = 0;
+    char *end;
+    for (const char *p = text; *p != '\0' && n < PLAN_MAX; p = *end == ',' ? end + 1 : end) {
+        numbers[n++] = (int)strtol(p, &end, 10);
+        if (end == p)
+            return 0;
     }
-    world_fini(w);
-    free(w);
-    return hash;
+    return n;
 }
 
-static void twice(uint64_t seed)
+static int play_one(uint64_t seed, const char *only, bool verbose)
 {
-    bool right;
-    uint64_t a = run_seed(seed, false, &right), b = run_seed(seed, false, &right);
-    ok(a == b, "seed %" PRIu64 " twice is the same world (%016" PRIx64 ")", seed, a);
+    int numbers[PLAN_MAX];
+    struct plan p;
+    struct outcome out;
+    plan_make(&p, seed);
+    if (only != NULL)
+        plan_keep(&p, numbers, numbers_of(only, numbers));
+    run_apart(&p, verbose ? SHOW_ALL : SHOW_FAILURE, &out);
+    printf("%s - seed %" PRIu64 "%s: %zu acts, %d lives in %.1f h, hash %016" PRIx64 "\n", out.broken ? "not ok" : "ok", seed,
+           only != NULL ? " (some)" : "", p.n, out.lives, out.hours, out.hash);
+    if (out.broken && only == NULL)
+        run_report(seed);
+    return out.broken ? 1 : 0;
+}
+
+static int usage(const char *name)
+{
+    fprintf(stderr,
+            "usage: %s [--seeds N]\n"
+            "       %s --seed N [--only N,N,...] [-v]\n"
+            "       %s --many N [--first N] [--jobs N] [--all-faults]\n",
+            name, name, name);
+    return 2;
 }
 
 int main(int argc, char **argv)
 {
     uint64_t seed = 0, seeds = SEEDS;
-    bool verbose = false, right;
+    const char *only = NULL;
+    bool verbose = false, many = false;
+    struct many m = { .first = 1, .jobs = 1 };
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "-v") == 0)
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "-v") == 0) {
             verbose = true;
-        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
-            seed = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc)
-            seeds = strtoull(argv[++i], NULL, 10);
+            continue;
+        }
+        if (strcmp(argv[i], "--all-faults") == 0) {
+            m.all_faults = true;
+            continue;
+        }
+        if (value == NULL)
+            return usage(argv[0]);
+        if (strcmp(argv[i], "--seed") == 0)
+            seed = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--seeds") == 0)
+            seeds = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--only") == 0)
+            only = value;
+        else if (strcmp(argv[i], "--first") == 0)
+            m.first = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--jobs") == 0)
+            m.jobs = atoi(value);
+        else if (strcmp(argv[i], "--many") == 0)
+            m.seeds = strtoull(value, NULL, 10), many = true;
         else
-            return fprintf(stderr, "usage: %s [--seed N] [--seeds N] [-v]\n", argv[0]), 2;
+            return usage(argv[0]);
+        i++;
     }
-    if (seed != 0) {
-        run_seed(seed, verbose, &right);
-        return done_testing();
-    }
-    for (uint64_t s = 1; s <= seeds; s++)
-        run_seed(s, verbose, &right);
-    twice(7);
-    return done_testing();
+    if (m.jobs < 1 || m.jobs > 64)
+        return usage(argv[0]);
+    if (many)
+        return run_many(&m) > 0 ? 1 : 0;
+    return seed != 0 ? play_one(seed, only, verbose) : smoke_all(seeds);
 }

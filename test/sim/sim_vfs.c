@@ -43,6 +43,8 @@ static int f_close(sqlite3_file *base)
 static int f_read(sqlite3_file *base, void *p, int n, sqlite3_int64 off)
 {
     const struct buf *b = &self(base)->file->now;
+    if (sim_disk_errs(self(base)->disk, F_READ_ERROR))
+        return SQLITE_IOERR_READ;
     size_t have = (size_t)off < b->len ? MIN((size_t)n, b->len - (size_t)off) : 0;
     if (have > 0)
         memcpy(p, b->data + off, have);
@@ -56,8 +58,12 @@ static int f_write(sqlite3_file *base, const void *p, int n, sqlite3_int64 off)
     if (!sim_effect(f->disk->sim))
         return SQLITE_IOERR_WRITE;
     sim_trace(f->disk->sim, "    write %s %d at %lld%s", f->path, n, (long long)off, f->disk->full ? " (full)" : "");
-    if (f->disk->full && (size_t)off + (size_t)n > f->file->now.len)
+    if (sim_disk_errs(f->disk, F_WRITE_ERROR))
+        return SQLITE_IOERR_WRITE;
+    if (f->disk->full && (size_t)off + (size_t)n > f->file->now.len) {
+        sim_hit(f->disk->sim, F_FULL);
         return SQLITE_FULL;
+    }
     f->disk->store_writes++;
     f->disk->last_write_ms = f->disk->sim->now_ms;
     return sim_file_write(f->file, p, (size_t)n, off) < 0 ? SQLITE_IOERR_NOMEM : SQLITE_OK;
@@ -78,7 +84,8 @@ static int f_sync(sqlite3_file *base, int flags UNUSED)
     if (!sim_effect(f->disk->sim))
         return SQLITE_IOERR_FSYNC;
     sim_trace(f->disk->sim, "    sync %s", f->path);
-    sim_file_sync(f->file);
+    if (sim_file_sync(f->disk, f->file) < 0)
+        return SQLITE_IOERR_FSYNC;
     sim_dir_sync(f->disk, f->path); // as Linux's file systems do: with a file, that it was created becomes durable
     f->disk->store_writes++;
     return SQLITE_OK;

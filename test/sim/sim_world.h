@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // sim_world — one machine with its agent, one server, one network, and what happens to them.
 //
-// sim_machine.c lets the agent live and die; sim_story.c is the plot: chaos, peace, doubt; sim_check.c knows what must be true;
-// sim_witness.c writes down what the agent promised, and looks at each thing the server accepts.
+// sim_plan.c draws what will happen; sim_story.c plays it: chaos, peace, doubt; sim_users.c and sim_acts.c do each act; sim_machine.c lets
+// the agent live and die. sim_check.c knows what must be true at peace, sim_rules.c what must be true at any moment; sim_witness.c writes
+// down what the agent promised, and looks at each thing the server accepts.
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
 #include "flow/agent.h"
 #include "sim_disk.h"
 #include "sim_net.h"
+#include "sim_plan.h"
 #include "sim_server.h"
 
-enum { APPS = 5, CONFIGS = 4, FILES_EACH = 2, PATHS = CONFIGS * FILES_EACH, LOG_LINES = 120, LOG_LINE_MAX = 300 };
+enum { LOG_LINES = 120, LOG_LINE_MAX = 300 };
 
 // The fake port as the machine's platform: what a dead agent wants does not happen, what a live one does is written down.
 struct sim_port {
@@ -19,7 +21,9 @@ struct sim_port {
     struct port *port;
     struct port_ops ops; // the fake's own, with ours in front
     const struct port_ops *fake;
-    struct fake_behaviour normal;
+    struct fake_behaviour normal, now;
+    enum bad_program bad; // what is wrong with `now`
+    bool is_bad;
     uint64_t starts, stops, logs_removed;
     int64_t change_began_ms[CONFIGS]; // the last onChange of each config, -1 = none
 };
@@ -45,7 +49,7 @@ struct witness {
     struct list promises, versions;
     int64_t last_seq;
     uint64_t commits; // seen so far, of the agent that lives
-    uint64_t lost;    // events the outbox says it lost
+    bool store_rots;  // since then the store may forget, and say older things again
 };
 
 // A place where configs write.
@@ -55,6 +59,11 @@ struct managed_path {
     bool before_known; // what lay there before it was owned
     char before[32];   // "" = nothing
     char policy[16];   // of its last owner
+};
+
+// What lasts for a while: when it ends.
+struct weather {
+    struct sim_event lossy, slow, storm, nonsense, token, cert, full, errors, slow_disk, ahead, drift;
 };
 
 struct world {
@@ -71,14 +80,16 @@ struct world {
     struct config config;
     struct agent *agent;
     bool fatal_is_power_cut;
+    int64_t fatal_down_ms;
     int64_t comes_back_ms; // of a dead one; INT64_MAX = when somebody starts it
     int lives;
     // What the seed made of it.
     const char *mode;
     int64_t max_events;
     struct managed_path paths[PATHS];
+    struct sim_event minute;
     bool store_was_lost; // in this doubt
-    int edits;           // running number, so that each spec differs
+    struct weather weather;
     char log[LOG_LINES][LOG_LINE_MAX];
     uint64_t n_log;
 };
@@ -97,13 +108,30 @@ void agent_start_now(struct world *w);
 void agent_kill(struct world *w, int64_t down_ms);    // kill -9
 void agent_restart(struct world *w, int64_t down_ms); // stopped in good order
 void machine_power_cut(struct world *w, int64_t down_ms);
+void machine_reboot(struct world *w, int64_t down_ms);
 void world_shows_log(const struct world *w, size_t last);
 
+// For tests of the simulator itself: looks at a world after each turn, and may break a rule of its own.
+extern void (*sim_hook)(struct world *w);
+
+// sim_users.c
+const char *managed_path_of(int path, char out[64]);
+void user_edits_app(struct world *w, const struct act *a);
+void user_deletes_app(struct world *w, const struct act *a);
+void user_replaces_app(struct world *w, const struct act *a);
+void user_wipes_status(struct world *w, const struct act *a);
+void user_edits_config(struct world *w, const struct act *a);
+void user_deletes_config(struct world *w, const struct act *a);
+void user_replaces_config(struct world *w, const struct act *a);
+
+// sim_acts.c
+void act_do(struct world *w, const struct act *a);
+void weather_clears(struct world *w); // whatever lasts ends now
+void world_boot_clock(struct world *w, int boot_clock, uint64_t seed);
+
 // sim_story.c
-void story_begin(struct world *w);
-void story_chaos(struct world *w, int acts);
+void story_play(struct world *w, const struct plan *p);
 void story_peace(struct world *w); // everything works again; it must come right
-void story_doubt(struct world *w); // the server says nonsense; nothing may be lost by it
 void story_idle_hour(struct world *w);
 
 // sim_witness.c
@@ -112,7 +140,12 @@ void witness_fini(struct world *w);
 void witness_turn(struct world *w); // after each turn of the loop
 void witness_agent_dies(struct world *w);
 void witness_store_lost(struct world *w); // its order begins anew
+void witness_store_rots(struct world *w); // what it held may be gone, or old again
 void witness_sums_up(struct world *w);    // at peace: is every promise kept?
+
+// sim_rules.c
+void history_edited(struct world *w, const struct sim_object *o);  // a user gave it a spec
+void history_deleted(struct world *w, const struct sim_object *o); // a user is about to delete it
 
 // sim_check.c
 const char *check_right(struct world *w, char why[256]); // NULL = the machine and the server's status are as the specs say
