@@ -147,6 +147,14 @@ int field_choice(const struct field *obj, const char *name, const char *const *w
     return dflt;
 }
 
+bool field_bool(const struct field *obj, const char *name, bool dflt)
+{
+    struct field f = field_get(obj, name);
+    if (field_present(&f) && json_type(f.j) != JSON_BOOL)
+        field_bad(&f, "must be true or false");
+    return json_bool(f.j, dflt);
+}
+
 // The schema's pattern: a whole number, not all that Kubernetes calls a quantity.
 static bool is_byte_quantity(const char *s)
 {

@@ -46,6 +46,7 @@ void field_require(const struct field *f);
 int64_t field_int(const struct field *obj, const char *name, int64_t min, int64_t max, int64_t dflt);
 const char *field_text(const struct field *obj, const char *name, const struct text_rule *r, const char *dflt);
 int field_choice(const struct field *obj, const char *name, const char *const *words, int dflt); // position in words (NULL-terminated)
+bool field_bool(const struct field *obj, const char *name, bool dflt);
 int64_t field_quantity(const struct field *obj, const char *name, int64_t min, int64_t max, int64_t dflt); // bytes
 // Number of items, checked against the bounds; 0 when absent.
 size_t field_count(const struct field *array, size_t min, size_t max);
