@@ -254,6 +254,7 @@ static const struct resource {
     { "Lease", "leases" },
     { "EdgeApp", "edgeapps" },
     { "EdgeConfig", "edgeconfigs" },
+    { "EdgeJob", "edgejobs" },
     { "EdgeNode", "edgenodes" },
 };
 

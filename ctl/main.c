@@ -60,7 +60,7 @@ static const struct command {
     const char *help;
 } commands[] = {
     { NULL, "install", cmd_install, TAKES_NOTHING, install_options, ARRAY_LEN(install_options), NULL,
-      "make the cluster know EdgeApp, EdgeConfig and EdgeNode",
+      "make the cluster know EdgeApp, EdgeConfig, EdgeJob and EdgeNode",
       "usage: limpetctl install [--dry-run]\n\n"
       "Applies the custom resource definitions, the namespace edge-system and the cluster roles, and waits until the\n"
       "resources are served. Running it again changes nothing; a newer limpetctl upgrades in place.\n\n"

@@ -36,16 +36,19 @@ static int count(struct api *a, const char *kind, const char *ns, size_t *n, str
 
 static int announce(struct api *a, const char *node, const char *ns, struct err *e)
 {
-    size_t apps, configs;
+    size_t apps, configs, jobs;
     int r = count(a, "EdgeApp", ns, &apps, e);
     if (r == 0)
         r = count(a, "EdgeConfig", ns, &configs, e);
+    if (r == 0)
+        r = count(a, "EdgeJob", ns, &jobs, e);
     if (r != 0)
         return r;
-    fprintf(stderr,
-            "This deletes namespace %s of node %s with all that is in it, %zu EdgeApps and %zu EdgeConfigs included, and ends the node's\n"
-            "credential. The machine itself keeps what it runs until `limpet leave` is run there.\n",
-            ns, node, apps, configs);
+    fprintf(
+        stderr,
+        "This deletes namespace %s of node %s with all that is in it, %zu EdgeApps, %zu EdgeConfigs and %zu EdgeJobs included, and ends\n"
+        "the node's credential. The machine itself keeps what it runs until `limpet leave` is run there.\n",
+        ns, node, apps, configs, jobs);
     return 0;
 }
 

@@ -59,6 +59,8 @@ struct event_in {
     const char *key, *uid, *kind, *api_version, *ns, *name; // the object regarded
     bool warning;
     const char *reason, *action, *note; // bounds 128, 128, 1024: longer ones are cut with "..."
+    const char *id;           // what the Event is named after, within the object; NULL = a name of its own. Never folded with another id
+    const struct instant *at; // when it happened; NULL = now
 };
 // E_NOSPC: no room even after others went; counted as lost.
 int outbox_event(struct outbox *o, const struct event_in *ev, struct err *e) MUST_USE;

@@ -253,14 +253,22 @@ static bool is_alnum(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
+static uint64_t name_hash(const struct draft *d, int64_t seq)
+{
+    uint64_t h = mix_text(mix_text(HASH_SEED, d->in->uid), d->reason);
+    if (d->in->id != NULL)
+        return mix_text(h, d->in->id);
+    h = mix_text(h, d->now.boot_id);
+    h = hash_bytes(h, &seq, sizeof(seq));
+    return hash_bytes(h, &d->now.boot_ms, sizeof(d->now.boot_ms)); // after a lost store the sequence begins anew in the same boot
+}
+
 // "<object>.<16 hex digits>", a name as Kubernetes takes it: lower case, digits and '-', a '.' only between two of them, an alphanumeric at
 // both ends. An object's name is one already; whatever else it is becomes one.
 static void make_name(struct draft *d, int64_t seq)
 {
     enum { HEX = 17 };
-    uint64_t h = mix_text(mix_text(mix_text(HASH_SEED, d->in->uid), d->reason), d->now.boot_id);
-    h = hash_bytes(h, &seq, sizeof(seq));
-    h = hash_bytes(h, &d->now.boot_ms, sizeof(d->now.boot_ms)); // after a lost store the sequence begins anew in the same boot
+    uint64_t h = name_hash(d, seq);
     size_t n = 0;
     for (const char *p = d->in->name; *p != '\0' && n < sizeof(d->name) - HEX - 1; p++) {
         char c = (char)tolower((unsigned char)*p);
@@ -279,9 +287,14 @@ static void prepare(struct outbox *o, const struct event_in *in, struct draft *d
     cut(in->reason, d->reason, sizeof(d->reason));
     cut(in->action, d->action, sizeof(d->action));
     cut(in->note, d->note, sizeof(d->note));
-    clock_instant(o->clock, &d->now);
+    if (in->at != NULL)
+        d->now = *in->at;
+    else
+        clock_instant(o->clock, &d->now);
     make_name(d, o->next_seq);
     uint64_t h = mix_text(mix_text(mix_text(HASH_SEED, in->key), in->uid), d->reason);
+    if (in->id != NULL)
+        h = mix_text(h, in->id);
     d->fold = (int64_t)hash_bytes(mix_text(mix_text(h, d->action), d->note), &in->warning, sizeof(in->warning));
 }
 

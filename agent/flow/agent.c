@@ -183,6 +183,18 @@ static void on_store_retry(struct timer *t)
 
 // Slow things, once a minute.
 
+// Set by somebody, or the machine slept, or it is believed now: who waits for a time of day looks again. A slow drift is none of that: no
+// wait is longer than the long look of the engine.
+static void note_step(struct agent *a, bool trusted)
+{
+    enum { STEP_US = 500000 };
+    struct clock *c = a->seams.clock;
+    int64_t offset_us = clock_wall_us(c) - clock_mono(c) * 1000, step_us = offset_us - a->wall_offset_us;
+    if (trusted != a->clock_was_trusted || step_us > STEP_US || step_us < -STEP_US)
+        engine_clock_changed(a->engine);
+    a->wall_offset_us = offset_us;
+}
+
 static void note_clock(struct agent *a)
 {
     char text[32];
@@ -194,6 +206,7 @@ static void note_clock(struct agent *a)
         if (outbox_clock_corrected(a->outbox, now.boot_id, now.wall_us - now.boot_ms * 1000, &e) < 0)
             log_error("agent", "times-not-corrected error=\"%s\"", e.msg);
     }
+    note_step(a, trusted);
     a->clock_was_trusted = trusted;
     if (!clock_vouched(a->seams.clock))
         return;
@@ -284,7 +297,7 @@ static int settle_names(struct agent *a, struct err *e)
 
 static int add_kinds(struct agent *a, struct err *e)
 {
-    static const struct kind *const built_in[] = { &kind_edgenode, &kind_edgeconfig, &kind_edgeapp };
+    static const struct kind *const built_in[] = { &kind_edgenode, &kind_edgeconfig, &kind_edgeapp, &kind_edgejob };
     int rc = registry_new(&a->registry, e);
     for (size_t i = 0; rc == 0 && i < ARRAY_LEN(built_in); i++)
         rc = registry_add(a->registry, built_in[i], e);

@@ -272,3 +272,13 @@ int engine_each(struct engine *g, int (*fn)(void *ctx, struct object_state *os),
     }
     return 0;
 }
+
+void engine_clock_changed(struct engine *g)
+{
+    table_each_safe(n, &g->states)
+    {
+        struct object_state *os = state_of(n);
+        if (os->kind->follows_clock)
+            engine_touch_state(g, os, "clock");
+    }
+}

@@ -42,6 +42,8 @@ int engine_tombstone(struct db *db, const char *key, const char *uid, struct err
 void engine_swept(struct engine *g, const struct kind *k);
 void engine_stats(struct engine *g, struct engine_stats *out);
 int engine_each(struct engine *g, int (*fn)(void *ctx, struct object_state *os), void *ctx);
+// The wall clock was set, or is trusted now, or no longer: kinds that follow it look.
+void engine_clock_changed(struct engine *g);
 // Runs kind->differences for a key into `out` (array). E_NOTFOUND, E_UNSUP.
 int engine_differences(struct engine *g, const char *key, struct json *out, struct err *e) MUST_USE;
 // Sync heard the server's status of an object: when it does not cover what our slot says and the slot is not pending, the slot is made

@@ -31,40 +31,49 @@ void engine_server_status(struct engine *g, const char *key, const char *uid, co
 }
 // Events.
 
-static void send_event(struct engine *g, const struct object_state *os, bool warning, const char *reason, const char *action,
-                       const char *fmt, va_list ap)
+// What an event says besides its note.
+struct telling {
+    bool warning;
+    const char *reason, *action;
+    const char *id;
+    const struct instant *at;
+};
+
+static void send_event(struct engine *g, const struct object_state *os, const struct telling *t, const char *fmt, va_list ap)
 {
     char note[1024], api[160];
     struct key_parts p;
     struct err e = ERR_INIT;
-    const struct kube_type *t = &os->kind->type;
+    const struct kube_type *type = &os->kind->type;
     vsnprintf(note, sizeof(note), fmt, ap);
     if (key_split(os->key, &p, &e) < 0)
         return;
-    snprintf(api, sizeof(api), "%s/%s", t->group, t->version);
+    snprintf(api, sizeof(api), "%s/%s", type->group, type->version);
     struct event_in ev = { .key = os->key,
                            .uid = os->uid,
                            .kind = os->kind->name,
                            .api_version = api,
                            .ns = p.ns,
                            .name = p.name,
-                           .warning = warning,
-                           .reason = reason,
-                           .action = action,
-                           .note = note };
-    if (warning)
-        log_warn("event", "%s key=%s note=\"%s\"", reason, os->key, note);
+                           .warning = t->warning,
+                           .reason = t->reason,
+                           .action = t->action,
+                           .note = note,
+                           .id = t->id,
+                           .at = t->at };
+    if (t->warning)
+        log_warn("event", "%s key=%s note=\"%s\"", t->reason, os->key, note);
     else
-        log_info("event", "%s key=%s note=\"%s\"", reason, os->key, note);
+        log_info("event", "%s key=%s note=\"%s\"", t->reason, os->key, note);
     if (outbox_event(g->env->outbox, &ev, &e) < 0)
-        log_warn("engine", "event-lost key=%s reason=%s error=\"%s\"", os->key, reason, e.msg);
+        log_warn("engine", "event-lost key=%s reason=%s error=\"%s\"", os->key, t->reason, e.msg);
 }
 
 void engine_event(struct engine *g, struct object_state *os, bool warning, const char *reason, const char *action, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    send_event(g, os, warning, reason, action, fmt, ap);
+    send_event(g, os, &(struct telling){ .warning = warning, .reason = reason, .action = action }, fmt, ap);
     va_end(ap);
 }
 
@@ -72,6 +81,16 @@ void pass_event(struct pass *p, bool warning, const char *reason, const char *ac
 {
     va_list ap;
     va_start(ap, fmt);
-    send_event(p->env->engine, p->os, warning, reason, action, fmt, ap);
+    send_event(p->env->engine, p->os, &(struct telling){ .warning = warning, .reason = reason, .action = action }, fmt, ap);
+    va_end(ap);
+}
+
+void pass_event_of(struct pass *p, const char *id, const struct instant *at, bool warning, const char *reason, const char *action,
+                   const char *fmt, ...)
+{
+    const struct telling t = { warning, reason, action, id, at };
+    va_list ap;
+    va_start(ap, fmt);
+    send_event(p->env->engine, p->os, &t, fmt, ap);
     va_end(ap);
 }

@@ -72,6 +72,7 @@ struct kind {
     int max_concurrent; // 0 = 1
     bool write_status;  // we may write /status
     bool cluster_scoped;
+    bool follows_clock; // its objects are looked at when the wall clock is set, or becomes trusted
     void *ctx;
 
     // Pure: can the spec be understood? E_INVAL with "spec.replicas: ..." -> Accepted=False, nothing is changed on the machine.
@@ -107,6 +108,9 @@ const char *object_state_key(const struct object_state *os);
 struct object_state *object_state_from_data(void *state);
 // An event about the object of this pass; note is printf-like. Errors are counted, never returned.
 void pass_event(struct pass *p, bool warning, const char *reason, const char *action, const char *fmt, ...) PRINTF_LIKE(5, 6);
+// One of a thing with a name: `id` makes the Event's name the same however often it is told, `at` is when it happened (NULL = now).
+void pass_event_of(struct pass *p, const char *id, const struct instant *at, bool warning, const char *reason, const char *action,
+                   const char *fmt, ...) PRINTF_LIKE(7, 8);
 void engine_event(struct engine *g, struct object_state *os, bool warning, const char *reason, const char *action, const char *fmt, ...)
     PRINTF_LIKE(6, 7);
 

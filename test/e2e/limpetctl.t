@@ -281,7 +281,7 @@ test_rm() {
 	run_is 1 'node rm of what is not that node'"'"'s' node rm a-b --yes
 	ok 'whose namespace stays' k get namespace edge-a-b
 	run_is 1 'node rm without an answer' node rm pump-3
-	like "$err" '1 EdgeApps and 0 EdgeConfigs' 'says what would go'
+	like "$err" '1 EdgeApps, 0 EdgeConfigs and 0 EdgeJobs' 'says what would go'
 	ok 'and deletes nothing' k get edgeapp kept -n edge-pump-3
 	echo fresh | "$limpetctl" node rm pump-3 >/dev/null 2>&1
 	is $? 1 'the wrong name is no yes'

@@ -12,6 +12,7 @@ const struct sim_type sim_types[] = {
     { "events.k8s.io", "v1", "events", "Event", true, false },
     { "edge.limpet.dev", "v1alpha1", "edgeapps", "EdgeApp", true, true },
     { "edge.limpet.dev", "v1alpha1", "edgeconfigs", "EdgeConfig", true, true },
+    { "edge.limpet.dev", "v1alpha1", "edgejobs", "EdgeJob", true, true },
     { "edge.limpet.dev", "v1alpha1", "edgenodes", "EdgeNode", true, true },
     { NULL, NULL, NULL, NULL, false, false },
 };

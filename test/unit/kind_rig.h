@@ -145,6 +145,7 @@ static void rig_open(struct rig *r)
     rig_must(registry_new(&r->registry, &e), &e, "registry");
     rig_must(registry_add(r->registry, &kind_edgeapp, &e), &e, "EdgeApp");
     rig_must(registry_add(r->registry, &kind_edgeconfig, &e), &e, "EdgeConfig");
+    rig_must(registry_add(r->registry, &kind_edgejob, &e), &e, "EdgeJob");
     rig_must(registry_add(r->registry, &kind_edgenode, &e), &e, "EdgeNode");
     r->env = (struct kind_env){ .loop = r->loop,
                                 .clock = &r->fc.clock,

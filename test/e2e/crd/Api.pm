@@ -10,6 +10,7 @@ use JSON::PP;
 my %path_of = (
     EdgeApp    => 'edgeapps',
     EdgeConfig => 'edgeconfigs',
+    EdgeJob    => 'edgejobs',
     EdgeNode   => 'edgenodes',
 );
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;

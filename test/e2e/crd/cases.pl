@@ -111,6 +111,43 @@ sub refused_probe {
     );
 }
 
+# What a process is started with is the same for apps and jobs.
+sub refused_process {
+    return (
+        [ 'spec.args', maxItems => many(257) ],
+        [ 'spec.args[0]', maxLength => long(32768) ],
+        [ 'spec.args[0]', pattern => $nul ],
+        [ 'spec.env', maxItems => many(257, sub { ({ name => "N$_[0]" }) }) ],
+        [ 'spec.env', unique => [ { name => 'A' }, { name => 'A' } ], 'spec.env[1]' ],
+        [ 'spec.env[0]', required => 'name' ],
+        [ 'spec.env[0].name', minLength => '' ],
+        [ 'spec.env[0].name', maxLength => long(257) ],
+        [ 'spec.env[0].name', pattern => '1A' ],
+        [ 'spec.env[0].value', maxLength => long(32001) ],
+        [ 'spec.env[0].value', pattern => $nul ],
+        refused_account('spec.user'),
+        refused_account('spec.group'),
+        [ 'spec.workingDir', minLength => '' ],
+        [ 'spec.workingDir', maxLength => '/' . long(4000) ],
+        [ 'spec.workingDir', pattern => 'srv' ],
+        refused_range('spec.terminationGracePeriodSeconds', -1, 3601),
+        [ 'spec.rlimits', maxItems => many(10, sub { ({ name => 'nofile', soft => 1, hard => 1 }) }) ],
+        [ 'spec.rlimits', unique => many(2, sub { ({ name => 'nofile', soft => 1, hard => 1 }) }), 'spec.rlimits[1]' ],
+        (map { [ 'spec.rlimits[0]', required => $_ ] } qw(name soft hard)),
+        [ 'spec.rlimits[0].name', enum => 'NOFILE' ],
+        [ 'spec.rlimits[0].soft', minimum => -2 ],
+        [ 'spec.rlimits[0].hard', minimum => -2 ],
+        [ 'spec.rlimits[0]', rule => { name => 'nofile', soft => 2, hard => 1 } ],
+        [ 'spec.rlimits[0]', rule => { name => 'core', soft => -1, hard => 1 } ],
+        [ 'spec.logs.maxSize', minLength => '' ],
+        [ 'spec.logs.maxSize', maxLength => '1' x 13 ],
+        [ 'spec.logs.maxSize', pattern => '1.5Mi' ],
+        [ 'spec.logs.maxSize', rule => '4095' ],
+        [ 'spec.logs.maxSize', rule => '1025Mi' ],
+        refused_range('spec.logs.maxFiles', 0, 11),
+    );
+}
+
 my $app = {
     whole => {
         spec => {
@@ -154,41 +191,11 @@ my $app = {
         [ 'spec', required => 'command' ],
         refused_node_name(),
         refused_command('spec.command'),
-        [ 'spec.args', maxItems => many(257) ],
-        [ 'spec.args[0]', maxLength => long(32768) ],
-        [ 'spec.args[0]', pattern => $nul ],
-        [ 'spec.env', maxItems => many(257, sub { ({ name => "N$_[0]" }) }) ],
-        [ 'spec.env', unique => [ { name => 'A' }, { name => 'A' } ], 'spec.env[1]' ],
-        [ 'spec.env[0]', required => 'name' ],
-        [ 'spec.env[0].name', minLength => '' ],
-        [ 'spec.env[0].name', maxLength => long(257) ],
-        [ 'spec.env[0].name', pattern => '1A' ],
-        [ 'spec.env[0].value', maxLength => long(32001) ],
-        [ 'spec.env[0].value', pattern => $nul ],
-        refused_account('spec.user'),
-        refused_account('spec.group'),
-        [ 'spec.workingDir', minLength => '' ],
-        [ 'spec.workingDir', maxLength => '/' . long(4000) ],
-        [ 'spec.workingDir', pattern => 'srv' ],
+        refused_process(),
         [ 'spec.runtime', enum => 'container' ],
         refused_range('spec.replicas', -1, 33),
         [ 'spec.restartPolicy', enum => 'Sometimes' ],
-        refused_range('spec.terminationGracePeriodSeconds', -1, 3601),
         refused_probe(),
-        [ 'spec.rlimits', maxItems => many(10, sub { ({ name => 'nofile', soft => 1, hard => 1 }) }) ],
-        [ 'spec.rlimits', unique => many(2, sub { ({ name => 'nofile', soft => 1, hard => 1 }) }), 'spec.rlimits[1]' ],
-        (map { [ 'spec.rlimits[0]', required => $_ ] } qw(name soft hard)),
-        [ 'spec.rlimits[0].name', enum => 'NOFILE' ],
-        [ 'spec.rlimits[0].soft', minimum => -2 ],
-        [ 'spec.rlimits[0].hard', minimum => -2 ],
-        [ 'spec.rlimits[0]', rule => { name => 'nofile', soft => 2, hard => 1 } ],
-        [ 'spec.rlimits[0]', rule => { name => 'core', soft => -1, hard => 1 } ],
-        [ 'spec.logs.maxSize', minLength => '' ],
-        [ 'spec.logs.maxSize', maxLength => '1' x 13 ],
-        [ 'spec.logs.maxSize', pattern => '1.5Mi' ],
-        [ 'spec.logs.maxSize', rule => '4095' ],
-        [ 'spec.logs.maxSize', rule => '1025Mi' ],
-        refused_range('spec.logs.maxFiles', 0, 11),
 
         [ 'status.observedGeneration', minimum => -1 ],
         [ 'status.revision', maxLength => long(65) ],
@@ -311,6 +318,111 @@ my $config = {
     ],
 };
 
+sub refused_time {
+    my ($path) = @_;
+    return ([ $path, format => 'yesterday' ], [ $path, maxLength => '2026-11-30T12:00:00.' . '0' x 64 . 'Z' ]);
+}
+
+my $job = {
+    whole => {
+        spec => {
+            nodeName => 'edge-1',
+            schedule => '*/15 6-22 * * MON-FRI',
+            timeZone => 'Europe/Berlin',
+            startingDeadlineSeconds => 600,
+            concurrencyPolicy => 'Forbid',
+            suspend => JSON::PP::false,
+            execution => 'AtMostOnce',
+            backoffLimit => 0,
+            activeDeadlineSeconds => 3600,
+            successfulJobsHistoryLimit => 2,
+            failedJobsHistoryLimit => 2,
+            outputLimitBytes => 512,
+            command => [ '/bin/job', '$(MODE)' ],
+            args => ['--verbose'],
+            env => [ { name => 'MODE', value => 'a b' } ],
+            user => 'daemon',
+            group => '1000',
+            workingDir => '/srv',
+            terminationGracePeriodSeconds => 5,
+            rlimits => [ { name => 'nofile', soft => 1024, hard => 4096 } ],
+            logs => { maxSize => '64Ki', maxFiles => 3 },
+        },
+        status => {
+            observedGeneration => 1, state => 'Running', revision => '1-0123456789ab',
+            active => [ { name => 'j-29384750', scheduledTime => $time, startTime => $time, attempts => 1, state => 'Running' } ],
+            runs => [
+                {
+                    name => 'j-29384749', scheduledTime => $time, startTime => $time, completionTime => $time, outcome => 'Failed',
+                    attempts => 2, exitCode => 1, signal => 9, reason => 'Error', output => "no\n",
+                },
+            ],
+            succeeded => 1, failed => 2, skipped => 3, missed => 4,
+            lastScheduleTime => $time, lastSuccessfulTime => $time, nextScheduleTime => $time, conditions => [$condition],
+        },
+    },
+    least => { spec => { command => ['true'] } },
+    defaults => {
+        command => ['true'], execution => 'AtLeastOnce', suspend => JSON::PP::false, successfulJobsHistoryLimit => 3,
+        failedJobsHistoryLimit => 1, outputLimitBytes => 1024, terminationGracePeriodSeconds => 30,
+        logs => { maxSize => '1Mi', maxFiles => 2 },
+    },
+    refused => [
+        [ '', required => 'spec' ],
+        [ 'spec', required => 'command' ],
+        [ 'spec', rule => { command => ['true'], execution => 'AtMostOnce', backoffLimit => 1 }, 'spec.backoffLimit' ],
+        [ 'spec', rule => { command => ['true'], timeZone => 'UTC' }, 'spec.timeZone' ],
+        [ 'spec', rule => { command => ['true'], startingDeadlineSeconds => 60 }, 'spec.startingDeadlineSeconds' ],
+        refused_node_name(),
+        refused_command('spec.command'),
+        refused_process(),
+        [ 'spec.schedule', minLength => '' ],
+        [ 'spec.schedule', maxLength => long(257) ],
+        [ 'spec.schedule', pattern => "* * * *\n*" ],
+        [ 'spec.timeZone', minLength => '' ],
+        [ 'spec.timeZone', maxLength => long(129) ],
+        [ 'spec.timeZone', pattern => "UTC\n" ],
+        refused_range('spec.startingDeadlineSeconds', 0, 31622401),
+        [ 'spec.concurrencyPolicy', enum => 'Queue' ],
+        [ 'spec.execution', enum => 'ExactlyOnce' ],
+        refused_range('spec.backoffLimit', -1, 1001),
+        refused_range('spec.activeDeadlineSeconds', 0, 31622401),
+        refused_range('spec.successfulJobsHistoryLimit', -1, 11),
+        refused_range('spec.failedJobsHistoryLimit', -1, 11),
+        refused_range('spec.outputLimitBytes', -1, 4097),
+
+        [ 'status.observedGeneration', minimum => -1 ],
+        [ 'status.state', enum => 'Fine' ],
+        [ 'status.revision', maxLength => long(65) ],
+        [ 'status.active', maxItems => many(17, sub { ({ name => "r$_[0]" }) }) ],
+        [ 'status.active[0]', required => 'name' ],
+        [ 'status.active[0].name', maxLength => long(321) ],
+        [ 'status.active[0].attempts', minimum => -1 ],
+        [ 'status.active[0].state', maxLength => 'A' . long(32) ],
+        [ 'status.active[0].state', pattern => 'not one word' ],
+        [ 'status.runs', maxItems => many(21, sub { ({ name => "r$_[0]", outcome => 'Failed' }) }) ],
+        (map { [ 'status.runs[0]', required => $_ ] } qw(name outcome)),
+        [ 'status.runs[0].name', maxLength => long(321) ],
+        [ 'status.runs[0].outcome', enum => 'Fine' ],
+        [ 'status.runs[0].attempts', minimum => -1 ],
+        refused_range('status.runs[0].exitCode', -1, 256),
+        refused_range('status.runs[0].signal', -1, 65),
+        [ 'status.runs[0].reason', maxLength => long(129) ],
+        [ 'status.runs[0].reason', pattern => 'not one word' ],
+        [ 'status.runs[0].output', maxLength => long(16385) ],
+        (map { [ "status.$_", minimum => -1 ] } qw(succeeded failed skipped missed)),
+        (map { refused_time("status.$_") } qw(active[0].scheduledTime active[0].startTime runs[0].scheduledTime runs[0].startTime
+                runs[0].completionTime lastScheduleTime lastSuccessfulTime nextScheduleTime)),
+        refused_conditions(),
+    ],
+    accepted => [
+        [ 'spec', { command => ['true'], execution => 'AtMostOnce' }, 'AtMostOnce without a backoffLimit' ],
+        [ 'spec.schedule', '@every 90m' ], [ 'spec.schedule', '0 4 1,15 * ?' ],
+        [ 'spec.timeZone', 'CET-1CEST,M3.5.0,M10.5.0/3' ],
+        [ 'spec.outputLimitBytes', 0 ], [ 'spec.failedJobsHistoryLimit', 0 ], [ 'status.runs', [] ], [ 'status.active', [] ],
+    ],
+};
+
 my $info = 'status.nodeInfo';
 
 my $node = {
@@ -350,4 +462,4 @@ my $node = {
     ],
 };
 
-return { EdgeApp => $app, EdgeConfig => $config, EdgeNode => $node };
+return { EdgeApp => $app, EdgeConfig => $config, EdgeJob => $job, EdgeNode => $node };

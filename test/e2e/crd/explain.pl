@@ -28,6 +28,12 @@ my @taught = (
     [ 'edgeconfig.spec.validate',     '$(STAGED_DIR)' ],
     [ 'edgeconfig.spec.onChange',     'It is owed until it has succeeded once' ],
     [ 'edgeconfig.spec.deletionPolicy', 'what lay there before comes back' ],
+    [ 'edgejob',                      'A program that one machine runs to its end' ],
+    [ 'edgejob.spec',                 'once more after each change of command' ],
+    [ 'ejob.spec.schedule',           'as in a CronJob' ],
+    [ 'edgejob.spec.execution',       'recorded as Unknown and never tried again' ],
+    [ 'edgejob.spec.concurrencyPolicy', 'ENUM: Allow Forbid Replace' ],
+    [ 'edgejob.status.runs',          'Finished runs, the newest first' ],
     [ 'enode',                        '`limpetctl node list` tells it' ],
     [ 'edgenode.status.conditions',   'IdentityLost' ],
 );
@@ -35,6 +41,7 @@ my @taught = (
 my @columns = (
     [ eapp  => 'NAME STATE READY DESIRED REASON AGE' ],
     [ ecfg  => 'NAME READY REASON FILES REPAIRS AGE' ],
+    [ ejob  => 'NAME STATE SCHEDULE SUCCEEDED FAILED LAST NEXT AGE' ],
     [ enode => 'NAME VERSION ARCH OS ADDRESS AGE' ],
 );
 
@@ -61,7 +68,7 @@ sub wait_for_schemas {
     my ($api) = @_;
     for (1 .. 600) {
         my (undef, $schemas) = $api->get('/openapi/v3/apis/edge.limpet.dev/v1alpha1');
-        return 1 if 3 == grep { /EdgeApp$|EdgeConfig$|EdgeNode$/ } keys %{ $schemas->{components}{schemas} || {} };
+        return 1 if 4 == grep { /EdgeApp$|EdgeConfig$|EdgeJob$|EdgeNode$/ } keys %{ $schemas->{components}{schemas} || {} };
         select undef, undef, undef, 0.2;
     }
     return 0;
@@ -77,12 +84,13 @@ return sub {
     check_selector($api);
     check_scale($api);
     $api->post($api->path(EdgeConfig => 'default'), $api->object(EdgeConfig => 'one', spec => { files => [ { path => '/f', content => '' } ] }));
+    $api->post($api->path(EdgeJob    => 'default'), $api->object(EdgeJob => 'one', spec => { command => ['true'] }));
     $api->post($api->path(EdgeNode   => 'default'), $api->object(EdgeNode => 'one'));
     for (@columns) {
         my ($kind, $header) = @$_;
         like output_of("get $kind -n default"), qr/^\Q$header\E /, "get $kind: $header";
     }
     my $all = output_of('get edge -n default -o name');
-    like $all, qr{edgeapp\S+/at-here .*edgeconfig\S+/one .*edgenode\S+/one}, 'get edge lists every kind';
-    $api->delete($api->path(@$_)) for [ EdgeApp => 'default' ], [ EdgeConfig => 'default' ], [ EdgeNode => 'default' ];
+    like $all, qr{edgeapp\S+/at-here .*edgeconfig\S+/one .*edgejob\S+/one .*edgenode\S+/one}, 'get edge lists every kind';
+    $api->delete($api->path(@$_)) for [ EdgeApp => 'default' ], [ EdgeConfig => 'default' ], [ EdgeJob => 'default' ], [ EdgeNode => 'default' ];
 };

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 
-my @kinds = qw(edgeapps edgeconfigs edgenodes);
+my @kinds = qw(edgeapps edgeconfigs edgejobs edgenodes);
 
 sub kubectl {
     my ($arguments) = @_;

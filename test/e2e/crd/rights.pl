@@ -12,6 +12,8 @@ my @own_rules = (
     [ 'edge.limpet.dev',     'edgeapps/status',       '',                 'get patch' ],
     [ 'edge.limpet.dev',     'edgeconfigs',           '',                 'get list watch' ],
     [ 'edge.limpet.dev',     'edgeconfigs/status',    '',                 'get patch' ],
+    [ 'edge.limpet.dev',     'edgejobs',              '',                 'get list watch' ],
+    [ 'edge.limpet.dev',     'edgejobs/status',       '',                 'get patch' ],
     [ 'edge.limpet.dev',     'edgenodes',             '',                 'get list watch' ],
     [ 'edge.limpet.dev',     'edgenodes/status',      '',                 'get patch' ],
     [ 'events.k8s.io',       'events',                '',                 'create patch' ],

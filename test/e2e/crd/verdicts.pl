@@ -84,7 +84,7 @@ sub constraints {
         $found{"$at required $_"} = 1 for @{ $node->{required} || [] };
         $found{"$at format"} = 1 if ($node->{format} || '') eq 'date-time';
         $found{"$at unique"} = 1 if ($node->{'x-kubernetes-list-type'} || '') eq 'map';
-        $found{"$at rule"} = $_->{message} for @{ $node->{'x-kubernetes-validations'} || [] };
+        $found{ "$at rule" . ($_->{fieldPath} || '') } = $_->{message} for @{ $node->{'x-kubernetes-validations'} || [] };
         push @todo, [ $node->{items}, $at . '[]' ] if $node->{items};
         push @todo, map { [ $node->{properties}{$_}, "$at.$_" ] } keys %{ $node->{properties} || {} };
     }
@@ -104,6 +104,7 @@ sub check_case {
     } else {
         place($object, $path, $value);
     }
+    $label .= substr $field, length $path if $keyword eq 'rule' && $field; # several rules, told apart by the field they name
     my $words = $keyword eq 'rule' ? qr/\Q@{[ $known->{$label} || 'no such rule' ]}\E/ : $says{$keyword};
     refused(submit($api, $kind, $object, $path), $field || $path, $words, "$kind: $label");
     return $label;
