@@ -44,7 +44,7 @@ struct agent {
     void (*restart)(void *ctx);
     void *ctx;
     bool is_holder, clock_was_trusted, clock_was_told;
-    bool store_away; // see agent_store.h
+    bool store_away;        // see agent_store.h
     int64_t wall_offset_us; // wall minus monotonic clock when last looked at
     char other_holder[64];
     uint64_t commit_failures;
