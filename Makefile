@@ -204,7 +204,7 @@ $$($(1)_BIN): $(O)/test/$(1)/%: $(O)/obj/test/$(1)/%.o $$($(1)_HELP) $(LIB)
 endef
 SUITES := unit port sim
 $(foreach s,$(SUITES) cron,$(eval $(call suite,$(s))))
-E2E := $(sort $(wildcard test/cluster/*.t test/e2e/*.t))
+E2E := $(sort $(wildcard test/cluster/*.t test/e2e/*.t test/vm/*.t))
 OUTSIDE := $(sort $(wildcard test/*.t))
 FUZZERS := $(patsubst test/fuzz/fuzz_%.c,%,$(sort $(wildcard test/fuzz/fuzz_*.c)))
 REPLAY := $(FUZZERS:%=$(O)/test/fuzz/fuzz_%)
@@ -297,6 +297,12 @@ bench: ## the numbers of DESIGN.md, measured; build/bench.json; BENCH="--quick",
 	@deps/tools.sh bench
 	@$(MAKE) $(JOBS) all cluster $(BENCH_BIN)
 	@O=$(abspath $(O)) python3 test/bench/bench.py $(BENCH)
+
+.PHONY: vm-torture
+vm-torture: ## power cuts of an emulated machine, CUTS=30, and its limits; SEED=S as before; build/vm-torture.json
+	@deps/tools.sh test
+	@$(MAKE) $(JOBS) all cluster
+	@python3 test/vm/powercut.py --cuts $(or $(CUTS),30) $(if $(SEED),--seed $(SEED)) --json $(O)/vm-torture.json
 
 ci: ## what CI runs
 	@bash .ci/run

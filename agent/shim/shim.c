@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "shim/child.h"
 #include "shim/logwriter.h"
+#include "shim/oom.h"
 #include "shim/proc.h"
 #include "shim/record.h"
 #include "shim/spec.h"
@@ -34,9 +35,9 @@ struct shim {
     struct shim_spec spec;
     struct clock clock;
     struct logwriter log;
-    struct rlimit core;           // for the child; ours is 0
-    int signals, output, started; // descriptors, -1 = closed
-    pid_t child;                  // 0 = never forked
+    struct rlimit core;                       // for the child; ours is 0
+    int signals, output, started, kernel_log; // descriptors, -1 = closed
+    pid_t child;                              // 0 = never forked
     int64_t child_start;
     struct shim_report failure; // err != 0: the command could not be executed
     bool ended;                 // the child was reaped: status, ended_at
@@ -313,6 +314,8 @@ static void describe_exit(struct shim *s, struct inst_exit *x)
         memcpy(x->detail, s->failure.detail, sizeof(x->detail));
     } else if (WIFSIGNALED(s->status)) {
         x->signal = WTERMSIG(s->status);
+        if (x->signal == SIGKILL && oom_killed(s->kernel_log, s->child))
+            reason = "OOMKilled";
         snprintf(x->detail, sizeof(x->detail), "signal %d (%s)", x->signal, strsignal(x->signal));
     } else {
         x->code = WEXITSTATUS(s->status);
@@ -388,6 +391,7 @@ static void become_supervisor(struct shim *s)
     umask(077);
     (void)!chdir("/");
     clock_real_init(&s->clock);
+    s->kernel_log = oom_watch();
     logwriter_init(&s->log, s->spec.log_dir, s->spec.log_name, s->spec.log_max, s->spec.log_files, now_ms(s));
 }
 
@@ -399,7 +403,7 @@ static int usage(void)
 
 int shim_main(int argc, char **argv)
 {
-    struct shim s = { .signals = -1, .output = -1, .started = -1 };
+    struct shim s = { .signals = -1, .output = -1, .started = -1, .kernel_log = -1 };
     bool once = argc == 3 && strcmp(argv[2], "run") == 0;
     int last_fd = once ? SPEC_REPORT_FD : SPEC_LOCK_FD;
     if (argc != 3 || !is_handed_over(last_fd) || !spec_read(SPEC_FD, &s.spec))

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A whole machine loses its power three times, and comes back as it was, without a network, and at 1970. `make vm-torture` does more of it.
+# timeout: 900
+exec python3 "$(dirname "$0")/powercut.py" --cuts 3 # which prints the plan: 1..N
