@@ -13,6 +13,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 node=hostile
 ns=edge-hostile
 files=$work/$node/files
+mine=$$ # in the arguments of what we start, so that another run on this machine is not taken for ours
 seed=${SEED:-$RANDOM}
 RANDOM=$seed
 diag "SEED=$seed"
@@ -75,7 +76,7 @@ mknod "$files/null" c 1 3
 	cfg nouser "files: [{path: $files/nouser, content: x, owner: nosuchuser}]"
 	cfg printf "files: [{path: \"$files/%s%n%x\", content: \"%s%n\"}]"
 	cfg rival "files: [{path: $files/motd, content: rival}]"
-	cfg hang "files: [{path: $files/hang, content: x}]" 'validate: {command: ["/bin/sleep", "100000"], timeoutSeconds: 1}'
+	cfg hang "files: [{path: $files/hang, content: x}]" "validate: {command: [\"/bin/sleep\", \"100000.$mine\"], timeoutSeconds: 1}"
 	cfg flood "files: [{path: $files/flood, content: x}]" 'validate: {command: ["/usr/bin/yes"], timeoutSeconds: 1}'
 	cfg escape "files: [{path: $files/escape, content: x}]" "validate: {command: [/bin/sh, -c, 'printf \"a\\\\033[2Jb\\\\nc\"; exit 1']}"
 	cfg never "files: [{path: $files/never, content: x}]" 'onChange: {command: ["/bin/false"]}'
@@ -119,14 +120,14 @@ chmod +x "$work/noshebang" "$work/badshebang"
 	app notexec "command: [\"$work/notexec\"]"
 	app noshebang "command: [\"$work/noshebang\"]"
 	app badshebang "command: [\"$work/badshebang\"]"
-	app nouser 'command: ["/bin/sleep", "100001"]' 'user: nosuchuser'
-	app nodir 'command: ["/bin/sleep", "100001"]' 'workingDir: /no/such/dir'
-	app daemon "$(shell 'setsid sleep 100002 & exec sleep 100003')"
-	app deaf "$(shell "trap '' TERM HUP INT; while :; do sleep 100004; done")"
-	app shut "$(shell 'exec <&- >&- 2>&-; exec sleep 100005')"
-	app flooder "$(shell 'exec yes flooding')" 'logs: {maxSize: 64Ki, maxFiles: 2}'
+	app nouser "command: [/bin/sleep, '100001.$mine']" 'user: nosuchuser'
+	app nodir "command: [/bin/sleep, '100001.$mine']" 'workingDir: /no/such/dir'
+	app daemon "$(shell "setsid sleep 100002.$mine & exec sleep 100003.$mine")"
+	app deaf "$(shell "trap '' TERM HUP INT; while :; do sleep 100004.$mine; done")"
+	app shut "$(shell "exec <&- >&- 2>&-; exec sleep 100005.$mine")"
+	app flooder "$(shell "exec yes flooding.$mine")" 'logs: {maxSize: 64Ki, maxFiles: 2}'
 	# shellcheck disable=SC2016 # the inner shell expands it
-	app many "$(shell 'i=0; while [ $i -lt 100 ]; do sleep 100006 & i=$((i+1)); done; wait')"
+	app many "$(shell 'i=0; while [ $i -lt 100 ]; do sleep 100006.'$mine' & i=$((i+1)); done; wait')"
 } | put
 failed eapp gone StartFailed 'No such file or directory; install'
 failed eapp notexec StartFailed 'Permission denied; make it executable'
@@ -143,12 +144,12 @@ eventually 30 'a flooded log rolls' rolled
 ok 'and stays within its bound' test "$(log_bytes)" -le $((2 * 65536 + 4096))
 
 # A supervisor is killed: what it left, a daemon of its own session included, goes before the next one starts.
-old=$(pgrep -f -x 'sleep 100002')
+old=$(pgrep -f -x "sleep 100002.$mine")
 kill -KILL "$(ps -o ppid= -p "$(pids $node daemon)")"
-one_other() { local now; now=$(pgrep -f -x 'sleep 100002'); [[ $now =~ ^[0-9]+$ && $now != "$old" ]]; }
+one_other() { local now; now=$(pgrep -f -x "sleep 100002.$mine"); [[ $now =~ ^[0-9]+$ && $now != "$old" ]]; }
 eventually 30 'field 32: after kill -9 of a supervisor there is one daemon, the new one' one_other
 k delete eapp gone notexec noshebang badshebang nouser nodir daemon deaf shut flooder many -n $ns >/dev/null
-none_of_them() { ! pgrep -f -x 'sleep 10000[1-6]|yes flooding' >/dev/null; }
+none_of_them() { ! pgrep -f -x "(sleep 10000[1-6]|yes flooding)[.]$mine" >/dev/null; }
 eventually 60 'deleted, the deaf, the daemons and the many are gone' none_of_them
 k delete ecfg --all -n $ns >/dev/null
 file_yaml motd "$files/motd" hello | put
@@ -318,13 +319,14 @@ for plural in edgeapps edgeconfigs; do
 			| .schema.openAPIV3Schema = {type: "object", properties: {spec: {"x-kubernetes-preserve-unknown-fields": true},
 				status: {type: "object", "x-kubernetes-preserve-unknown-fields": true}}})' | k replace -f - >/dev/null
 done
-python3 - "$work/wild" <<'PY'
+python3 - "$work/wild" "$mine" <<'PY'
 import json, os, sys
 os.mkdir(sys.argv[1])
-good = {"command": ["/bin/sleep", "100007"]}
+nap = "100007." + sys.argv[2]
+good = {"command": ["/bin/sleep", nap]}
 nest = lambda n: '{"a":' * n + "1" + "}" * n
 wild = {
-    "nul": {"command": ["/bin/sleep", "100007\0"]}, "types": {"command": {"a": 1}}, "huge": {**good, "replicas": 10**30},
+    "nul": {"command": ["/bin/sleep", nap + "\0"]}, "types": {"command": {"a": 1}}, "huge": {**good, "replicas": 10**30},
     "negative": {**good, "replicas": -1}, "fraction": {**good, "replicas": 1.5}, "truth": {**good, "replicas": True},
     "lists": {"command": [[["/bin/sleep"]]]}, "nothing": {"command": []}, "env": {**good, "env": [{"name": "A", "value": 5}]},
     "bigenv": {**good, "env": [{"name": f"V{i}", "value": "x" * 31000} for i in range(34)] + [{"name": "W", "value": "x" * 33000}]},
@@ -337,7 +339,7 @@ def write(name, spec):
 for name, spec in wild.items():
     write(name, json.dumps(spec))
 for n in (70, 900, 5000):
-    write(f"deep{n}", '{"command":["/bin/sleep","100007"],"x":%s}' % nest(n))
+    write(f"deep{n}", '{"command":["/bin/sleep","%s"],"x":%s}' % (nap, nest(n)))
 PY
 for file in "$work/wild"/*.json; do
 	ok "the server takes $(basename "$file" .json)" k create --validate=false -n $ns -f "$file"
@@ -356,7 +358,7 @@ wild deep70 'nested too deeply'
 wild deep900 'nested too deeply'
 wild deep5000 'nested too deeply'
 wild big 'at most 2000000'
-not_ok 'nothing of it was started' pgrep -f 'sleep 100007'
+not_ok 'nothing of it was started' pgrep -f "sleep 100007.$mine"
 file_yaml motd "$files/motd" again | put
 eventually 30 'and the others go on' file_is "$files/motd" again
 ok 'the agent is the same' kill -0 "$first_pid"
