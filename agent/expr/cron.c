@@ -166,6 +166,6 @@ int64_t cron_next(const struct cron *c, const struct tz *z, int64_t after_s)
     int64_t next_s, from_s = after_s + 1;
     // Where clocks were set back, the beginning of an hour may be that of the first time it is shown, and what is found lies behind us.
     while ((next_s = search(c, z, from_s)) != -1 && next_s <= after_s)
-        from_s += 60;
+        from_s = minute_of(from_s) + 60;
     return next_s;
 }

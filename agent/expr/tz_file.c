@@ -23,7 +23,7 @@ struct bytes {
 };
 
 // The next n bytes; NULL when there are not so many.
-static const unsigned char *take(struct bytes *b, size_t n)
+static const unsigned char *take_bytes(struct bytes *b, size_t n)
 {
     if (n > b->n)
         return NULL;
@@ -50,7 +50,7 @@ static int bad(struct err *e, const char *what)
 
 static int read_header(struct bytes *b, struct header *h, struct err *e)
 {
-    const unsigned char *p = take(b, HEADER);
+    const unsigned char *p = take_bytes(b, HEADER);
     if (p == NULL || memcmp(p, "TZif", 4) != 0)
         return bad(e, "it does not begin like one");
     if (p[4] != 0 && (p[4] < '2' || p[4] > '9'))
@@ -103,7 +103,7 @@ static int read_change(struct tz *z, size_t i, int64_t at_s, size_t type, const 
 // The data behind a checked header.
 static int read_data(struct tz *z, struct bytes *b, const struct header *h, unsigned time_size, struct err *e)
 {
-    const unsigned char *p = take(b, (size_t)data_size(h, time_size));
+    const unsigned char *p = take_bytes(b, (size_t)data_size(h, time_size));
     const unsigned char *type_of = p + h->time * time_size, *types = type_of + h->time;
     int rc = read_offset(types, 0, &z->before, e);
     for (size_t i = 0; i < h->time && rc == 0; i++) {
@@ -144,7 +144,7 @@ static int find_data(struct bytes *b, struct header *h, unsigned *time_size, str
         uint64_t skip = data_size(h, 4);
         if (skip > b->n)
             return bad(e, "it is shorter than it says");
-        take(b, (size_t)skip);
+        take_bytes(b, (size_t)skip);
         *time_size = 8;
         rc = read_header(b, h, e);
     }

@@ -7,7 +7,7 @@
 //
 // The schedule has control characters, bytes beyond ASCII and % as %XX; instants are seconds since 1970; the answer is the next
 // run, "never", "invalid", or "still" where the library would never answer: the zone left out a whole day within its reach. A "<" before
-// it: where clocks were set back the library gave a run that is not after the instant, and was asked again from each minute after it.
+// it: where clocks were set back the library gave a run that is not after the instant, and was asked again from each full minute after it.
 package main
 
 import (
@@ -62,7 +62,7 @@ func answer(text string, z *zone, after time.Time) string {
 	}
 	next, back := s.Next(after), ""
 	for from := after; !next.IsZero() && !next.After(after); back = "<" {
-		from = from.Add(time.Minute)
+		from = from.Add(time.Second).Truncate(time.Minute).Add(time.Minute - time.Second) // so from the next full minute on
 		next = s.Next(from)
 	}
 	if next.IsZero() {
