@@ -295,6 +295,21 @@ static int settle_names(struct agent *a, struct err *e)
     return rc < 0 ? rc : keep_name(a, "node", a->node, e);
 }
 
+// In the store first: what is lost between the two is only the file's second reading.
+static int take_note_of_join(struct agent *a, struct err *e)
+{
+    char path[512];
+    struct disk *d = a->seams.disk;
+    struct buf b AUTO_BUF = BUF_INIT(64);
+    snprintf(path, sizeof(path), "%s/" AGENT_JOINED, a->config->state_dir);
+    if (fs_read(d, path, 64, 0, &b, NULL) < 0)
+        return 0;
+    int rc = db_meta_set(a->db, SYNC_JOINED, "1", e);
+    if (rc == 0)
+        rc = db_commit(a->db, e);
+    return rc == 0 ? d->ops->unlink(d, path, 0, e) : rc;
+}
+
 static int add_kinds(struct agent *a, struct err *e)
 {
     static const struct kind *const built_in[] = { &kind_edgenode, &kind_edgeconfig, &kind_edgeapp, &kind_edgejob };
@@ -382,6 +397,8 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
     int rc = open_store(a, e);
     if (rc == 0)
         rc = settle_names(a, e);
+    if (rc == 0)
+        rc = take_note_of_join(a, e);
     if (rc == 0)
         rc = add_kinds(a, e);
     if (rc == 0)

@@ -14,6 +14,8 @@
 #include "kinds/edgenode.h"
 #include "wire/cred.h"
 
+#define AGENT_JOINED "joined" // in the state directory: `limpet join` was here, the agent takes note and removes it
+
 struct agent_seams {
     struct loop *loop;
     struct clock *clock;

@@ -169,13 +169,33 @@ void sync_settled(struct sync *s)
 
 static void check_next(struct sync *s);
 
+// The first check after a join is through: from now on the cluster and the namespace are known ones.
+static void join_is_done(struct sync *s)
+{
+    struct err e = ERR_INIT;
+    s->joined = false;
+    if (db_meta_set(s->db, SYNC_JOINED, NULL, &e) < 0)
+        log_error("sync", "join-not-noted error=\"%s\"", e.msg);
+}
+
 static void go_up(struct sync *s)
 {
     s->phase = PHASE_UP;
     s->lost = false;
+    if (s->joined)
+        join_is_done(s);
     s->lost_checks = 0;
     list_each(n, &s->sources)
         source_start(container_of(n, struct source, link));
+}
+
+// The owner gave this node another cluster or namespace: no place in the history of the old one means anything there.
+static void start_over(struct sync *s)
+{
+    guard_hold(s, "this node was joined to another cluster or namespace");
+    s->rows_rv[0] = '\0';
+    list_each(n, &s->sources)
+        container_of(n, struct source, link)->rv[0] = '\0';
 }
 
 // E_NOTFOUND: first contact, it is remembered now.
@@ -183,11 +203,13 @@ static int same_as_known(struct sync *s, const char *meta, const char *value, st
 {
     char known[128];
     int rc = db_meta_get(s->db, meta, known, sizeof(known), e);
+    if (rc == 0 && strcmp(known, value) == 0)
+        return 0;
+    if (rc == 0 && !s->joined)
+        return E_CONFLICT;
     if (rc == 0)
-        return strcmp(known, value) == 0 ? 0 : E_CONFLICT;
-    if (rc == E_NOTFOUND)
-        rc = db_meta_set(s->db, meta, value, e);
-    return rc;
+        start_over(s);
+    return rc == 0 || rc == E_NOTFOUND ? db_meta_set(s->db, meta, value, e) : rc;
 }
 
 static bool namespace_terminating(const struct object_view *v, const char *json, size_t len)
@@ -565,6 +587,8 @@ int sync_new(struct sync **out, struct loop *l, struct kube *k, struct db *db, s
     snprintf(s->node, sizeof(s->node), "%s", conf->node);
     list_init(&s->sources);
     timer_init(&s->retry, on_retry);
+    char yes[2];
+    s->joined = db_meta_get(db, SYNC_JOINED, yes, sizeof(yes), NULL) == 0;
     kube_call_init(&s->check, k);
     guard_init(s);
     *out = s;

@@ -13,6 +13,10 @@
 
 struct sync;
 
+// In the store's meta: the owner joined this node anew. Another cluster or namespace than the known one is then not a lost identity, once;
+// what is missing there is kept for [guard] restoreHold all the same.
+#define SYNC_JOINED "joined"
+
 enum link_state { LINK_OFFLINE, LINK_ONLINE, LINK_IDENTITY_LOST, LINK_STANDBY };
 
 struct sync_conf {

@@ -259,13 +259,21 @@ void sync_doubt(struct sync *s)
 
 // The hold after a restored database.
 
-void guard_restored(struct sync *s, const char *have, const char *got)
+void guard_hold(struct sync *s, const char *fmt, ...)
 {
     int64_t hold = s->conf.config->guard_restore_hold_ms;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(s->held, sizeof(s->held), fmt, ap);
+    va_end(ap);
     s->stats.holds++;
     s->hold_until_ms = loop_now(s->loop) + MAX(hold, (int64_t)1);
-    snprintf(s->held, sizeof(s->held), "the server's resourceVersion went back from %s to %s (a restored database?)", have, got);
-    log_warn("sync", "restored have=%s got=%s hold_ms=%lld", have, got, (long long)hold);
+    log_warn("sync", "deletes-wait hold_ms=%lld why=\"%s\"", (long long)hold, s->held);
+}
+
+void guard_restored(struct sync *s, const char *have, const char *got)
+{
+    guard_hold(s, "the server's resourceVersion went back from %s to %s (a restored database?)", have, got);
     list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         if (src->state == SRC_IDLE)

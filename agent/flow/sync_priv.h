@@ -67,6 +67,7 @@ struct sync {
     enum link_phase phase;
     enum link_state reported;
     bool reported_once, standby, lost;
+    bool joined; // anew, and the check has not been through since
     char why[ERR_MSG_MAX];
     struct timer retry;
     struct kube_call check;
@@ -118,5 +119,6 @@ void guard_exists(struct source *src, const char *key);                         
 int guard_sweep(struct source *src, struct err *e) MUST_USE;                    // the list is complete: what was not in it?
 void guard_drop(struct source *src);                                            // forget pending deletes; the caller relists
 void guard_restored(struct sync *s, const char *have, const char *got);         // the resourceVersion went backwards
+void guard_hold(struct sync *s, const char *fmt, ...) PRINTF_LIKE(2, 3);        // deletes wait, and why
 
 #endif

@@ -77,6 +77,14 @@ static int exchange(struct cli *c, const struct join_args *a, const char *token,
     return rc;
 }
 
+// The owner says who the server is: the agent takes the cluster and the namespace that it finds there for its own.
+static int note_join(struct cli *c, struct err *e)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/" AGENT_JOINED, c->config.state_dir);
+    return fs_write(c->disk, path, "", 0, 0600, 0, e);
+}
+
 static int join(struct cli *c, const struct join_args *a, struct err *e)
 {
     struct buf token = BUF_INIT(TOKEN_MAX), ca AUTO_BUF = BUF_INIT(1024 * 1024);
@@ -91,6 +99,8 @@ static int join(struct cli *c, const struct join_args *a, struct err *e)
         rc = exchange(c, a, buf_str(&token), a->ca_file != NULL ? buf_str(&ca) : NULL, &cred, e);
     if (rc == 0)
         rc = cred_save_identity(&cred, c->disk, c->config.state_dir, a->node, e);
+    if (rc == 0)
+        rc = note_join(c, e);
     buf_wipe(&token);
     cred_fini(&cred);
     return rc;
@@ -130,7 +140,7 @@ int cli_join(struct cli *c)
 
 static int forget_identity(struct cli *c, struct err *e)
 {
-    static const char *const files[] = { "identity.json", "identity.json.prev", "holder" };
+    static const char *const files[] = { "identity.json", "identity.json.prev", "holder", AGENT_JOINED };
     char path[512];
     int rc = 0;
     for (size_t i = 0; i < ARRAY_LEN(files) && rc == 0; i++) {

@@ -230,7 +230,7 @@ run_is 1 'a second agent with the same run directory is refused' L $node run
 like "$err" 'an agent runs already with run directory' 'it says so'
 like "$err" 'limpet status' 'and where to look'
 run_is 1 'a second agent with the same state directory is refused' L $node --set "paths.run=$work/$node/run2" run
-like "$err" 'limpet\.db.*(in use|another|locked)' 'it says why'
+like "$err" 'store .*(in use|another|locked)' 'it says why'
 ok 'the first is not disturbed' L $node status
 ok 'its store is not taken for a damaged one' equals null eval "L $node status -o json | jq -r .store.damagedFile"
 

@@ -450,6 +450,33 @@ static void other_cluster_of_same_names(void)
     is_over(w, "field 18", "an empty namesake");
 }
 
+// The owner joins the node anew: another namespace is then what he means. What is missing there stays for the hold, nothing else waits.
+static void joined_anew(void)
+{
+    struct world *w = world_at_work("auto");
+    swap_cluster(w, "99999999-0000-4000-8000-000000000001", "99999999-0000-4000-8000-000000000002", false);
+    sim_each_object(o, &w->server) o->hidden = strcmp(o->type->plural, "edgeconfigs") == 0;
+    world_live(w, 5 * MINUTE);
+    is_int(link_of(w), LINK_IDENTITY_LOST, "field 17: another namespace of that name: identity lost");
+    sim_disk_put(&w->disk, "/var/lib/limpet/" AGENT_JOINED, "", 0600);
+    agent_restart(w, 1000);
+    world_live(w, 5 * MINUTE);
+    is_int(link_of(w), LINK_ONLINE, "field 17: joined anew: online");
+    is_str(file_0(w), "one\n", "field 17: joined anew: what is not there any more waits for the hold");
+    ok(sim_disk_at(&w->disk, "/var/lib/limpet/" AGENT_JOINED) == NULL, "the note about the join was taken");
+    sim_server_delete(&w->server, sim_server_find(&w->server, "edgeapps", "app-0"));
+    world_live(w, 2 * HOUR);
+    is_int(running(w), 0, "field 17: joined anew: deletions are heard after the hold");
+    is_str(file_0(w), "", "field 17: joined anew: and what was missing goes");
+    set_uid(w, SIM_NS, "99999999-0000-4000-8000-000000000003");
+    sim_net_link(&w->net, NET_REFUSED);
+    world_live(w, MINUTE);
+    sim_net_link(&w->net, NET_FINE);
+    world_live(w, 5 * MINUTE);
+    is_int(link_of(w), LINK_IDENTITY_LOST, "field 17: one join is one namespace");
+    world_end(w, "field 17");
+}
+
 // --- 31: what is needed comes later
 
 static void crd_comes_later(void)
@@ -605,6 +632,7 @@ int main(void)
     cut_and_hidden("auto");
     cut_and_hidden("list");
     other_cluster_of_same_names();
+    joined_anew();
     crd_comes_later();
     clock_steps();
     return done_testing();
