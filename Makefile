@@ -20,6 +20,7 @@ VERSION := 0.1.0
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 SHELL := /bin/sh
+comma := ,
 # The long targets use every processor unless told otherwise.
 JOBS = $(if $(findstring j,$(filter-out --%,$(MAKEFLAGS))),,-j$(shell nproc))
 Q := $(if $(V),,@)
@@ -285,6 +286,22 @@ demo: ## the whole story on one machine, nothing needed beforehand
 	@deps/tools.sh demo
 	@$(MAKE) $(JOBS) all cluster
 	@test/demo/demo.sh
+
+# The agent with a wall clock that a file sets (test/torture/clock_file.c); whole and with its symbols, for no user.
+TORTURE_BIN := $(O)/torture/limpet
+$(TORTURE_BIN): $(O)/obj/agent/main.o $(O)/obj/test/torture/clock_file.o $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(call LINK,-Wl$(comma)--wrap=clock_real_init $(O)/obj/agent/main.o $(O)/obj/test/torture/clock_file.o $(LIB))
+
+E2E += $(wildcard test/torture/*.t)
+programs: $(if $(SAN),,$(TORTURE_BIN))
+e2e: $(TORTURE_BIN)
+.PHONY: torture
+torture: ## what breaks, on the real thing, until it must come right: build/torture.json, docs/RELIABILITY.md; TORTURE="--seed N", "--only NAME"
+	@deps/tools.sh bench
+	@$(MAKE) $(JOBS) all cluster $(TORTURE_BIN)
+	@O=$(abspath $(O)) python3 test/torture/torture.py $(TORTURE)
 
 # Small programs of the bench: workloads and observers that take no time themselves, and the agent's own backoff.
 BENCH_BIN := $(patsubst test/bench/%.c,$(O)/test/bench/%,$(sort $(wildcard test/bench/*.c)))
