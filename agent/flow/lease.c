@@ -30,6 +30,7 @@ struct lease {
     struct kube_call call;
     struct timer timer;
     char rv[64];
+    int64_t said_us; // the time of the last renewal
     // The other holder, as observed by our own clock.
     char other[64], other_renew[64];
     int64_t other_seen_ms, other_duration_ms;
@@ -90,9 +91,12 @@ static void failed(struct lease *l, const struct err *e)
     again_in(l, MAX(e->retry_after_ms, l->conf.renew_ms));
 }
 
+// A wall clock that stands (at the floor) must not look like a holder that is gone: a renewal that changes nothing is none.
 static void now_micro(struct lease *l, char out[RFC3339_MAX])
 {
-    rfc3339_micro(clock_wall_us(l->kube->clock), out);
+    int64_t us = MAX(clock_wall_us(l->kube->clock), (int64_t)0);
+    l->said_us = us == l->said_us ? us + 1 : us;
+    rfc3339_micro(l->said_us, out);
 }
 
 static struct json *full_spec(struct lease *l)
