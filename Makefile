@@ -198,11 +198,13 @@ define suite
 $(1)_SRC := $$(sort $$(wildcard test/$(1)/*_test.c))
 $(1)_HELP := $$(patsubst %.c,$(O)/obj/%.o,$$(sort $$(filter-out %_test.c,$$(wildcard test/$(1)/*.c))))
 $(1)_BIN := $$($(1)_SRC:%.c=$(O)/%)
-$$($(1)_BIN): $(O)/test/$(1)/%: $(O)/obj/test/$(1)/%.o $$($(1)_HELP) $(LIB)
+$$($(1)_BIN): $(O)/test/$(1)/%: $(O)/obj/test/$(1)/%.o $$($(1)_HELP) $$($(1)_HELP_MORE) $(LIB)
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)
-	$$(Q)$$(call LINK,$$< $$($(1)_HELP) $(LIB))
+	$$(Q)$$(call LINK,$$< $$($(1)_HELP) $$($(1)_HELP_MORE) $(LIB))
 endef
+# The simulator's server reads the CRDs that limpetctl carries.
+sim_HELP_MORE = $(O)/obj/gen/manifests.o
 SUITES := unit port sim
 $(foreach s,$(SUITES) cron,$(eval $(call suite,$(s))))
 E2E := $(sort $(wildcard test/cluster/*.t test/e2e/*.t test/vm/*.t))
@@ -210,14 +212,24 @@ OUTSIDE := $(sort $(wildcard test/*.t))
 FUZZERS := $(patsubst test/fuzz/fuzz_%.c,%,$(sort $(wildcard test/fuzz/fuzz_*.c)))
 REPLAY := $(FUZZERS:%=$(O)/test/fuzz/fuzz_%)
 
+# The simulator's API server by itself, for the comparison with a real one.
+MODEL := $(O)/test/conformance/model
+MODEL_OBJ := $(patsubst %.c,$(O)/obj/%.o,test/conformance/model.c test/sim/sim_clock.c \
+               $(sort $(wildcard test/sim/sim_server*.c)) $(addprefix test/sim/sim_,schema.c store.c watch.c patch.c))
+CONFORMANCE := $(sort $(wildcard test/conformance/*.t))
+$(MODEL): $(MODEL_OBJ) $(O)/obj/gen/manifests.o $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(call LINK,$(MODEL_OBJ) $(O)/obj/gen/manifests.o $(LIB))
+
 # As plain programs the fuzz targets replay the inputs they are given, each one check.
 $(REPLAY): $(O)/test/fuzz/%: $(O)/obj/test/fuzz/%.o $(O)/obj/test/fuzz/main.o $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(call LINK,$< $(O)/obj/test/fuzz/main.o $(LIB))
 
-.PHONY: test tests cron-diff cron-build programs san-programs unit port sim-smoke sim e2e san demo bench lint format fuzz check ci
-programs: all $(foreach s,$(SUITES),$($(s)_BIN)) $(REPLAY)
+.PHONY: test tests cron-diff cron-build programs san-programs unit port sim-smoke sim conformance e2e san demo bench lint format fuzz check ci
+programs: all $(foreach s,$(SUITES),$($(s)_BIN)) $(MODEL) $(REPLAY)
 
 IN_PROCESS = $(foreach s,$(SUITES),$($(s)_BIN)) $(foreach f,$(FUZZERS),"$(O)/test/fuzz/fuzz_$(f) test/fuzz/corpus/$(f)")
 SAN_RUNS = $(subst $(O)/,build/san/,$(IN_PROCESS))
@@ -228,7 +240,7 @@ test: ## everything: unit, port, sim-smoke, e2e, fuzz corpus, sanitizers; ends w
 	@$(MAKE) $(JOBS) SAN=1 programs
 	@$(MAKE) cluster
 	@$(MAKE) cron-build
-	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) $(cron_BIN) $(E2E)
+	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) $(cron_BIN) $(CONFORMANCE) $(E2E)
 
 unit port: ## unit tests; the port conformance suite; TESTS=NAME for one, e.g. make unit TESTS=buf
 unit port:
@@ -244,6 +256,9 @@ sim: ## the simulator, 2,000 seeds (SEEDS=N), every processor; SEED=N [ONLY=3,9]
 	@$(MAKE) $(JOBS) O=build/sim CFLAGS="-O2 -g" $(SIM)
 	@$(SIM) $(if $(SEED),--seed $(SEED) $(if $(ONLY),--only $(ONLY)) $(if $(V),-v),\
 	   $(if $(FOREVER),--many 0 --first $$(date +%s)000,--many $(or $(SEEDS),2000) $(if $(SEEDS),,--all-faults)) --jobs $(shell nproc))
+
+conformance: $(MODEL) cluster ## the simulator's API server against a real one: the same requests to both
+	@BUILD=$(abspath $(O)) $(RUN) $(CONFORMANCE)
 
 e2e: all cluster ## the agent on a real API server and a real systemd; TESTS=NAME for one
 	@$(RUN) $(if $(TESTS),$(TESTS:%=test/e2e/%.t),$(E2E))

@@ -421,7 +421,7 @@ static void cut_and_hidden(const char *mode)
 
 static void set_uid(struct world *w, const char *namespace, const char *uid)
 {
-    struct sim_object *o = sim_store_get(&w->server, sim_type_find("", "v1", "namespaces"), "", namespace);
+    struct sim_object *o = sim_store_get(&w->server, sim_type_find(&w->server, "", "v1", "namespaces"), "", namespace);
     json_set_str((struct json *)json_get(o->json, "metadata"), "uid", uid);
     sim_store_changed(&w->server, o);
 }
@@ -439,8 +439,8 @@ static void swap_cluster(struct world *w, const char *system, const char *own, b
 static void other_cluster_of_same_names(void)
 {
     char system[40], own[40];
-    const struct sim_type *t = sim_type_find("", "v1", "namespaces");
     struct world *w = world_at_work("auto");
+    const struct sim_type *t = sim_type_find(&w->server, "", "v1", "namespaces");
     snprintf(system, sizeof(system), "%s", sim_store_get(&w->server, t, "", "kube-system")->uid);
     snprintf(own, sizeof(own), "%s", sim_store_get(&w->server, t, "", SIM_NS)->uid);
     swap_cluster(w, "99999999-0000-4000-8000-000000000001", "99999999-0000-4000-8000-000000000002", true);

@@ -264,7 +264,7 @@ static void cut(struct flight *f)
 static void arrive(struct flight *f)
 {
     struct sim_net *n = f->net;
-    struct sim_request r = { f->method, f->url, f->content_type, f->body, f->len };
+    struct sim_request r = { f->method, f->url, f->content_type, f->body, f->len, f->req != NULL ? f->req->accept : NULL };
     if (!server_fails(f)) {
         count_doubt(n);
         sim_server_answer(n->server, &r, &f->answer);
