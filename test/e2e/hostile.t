@@ -214,6 +214,7 @@ eventually 30 'everything is reported' matches nothing L $node outbox
 first_pid=${agent_pid[$node]}
 k delete eapp one -n $ns >/dev/null
 k delete ecfg a -n $ns >/dev/null
+app_yaml web 'env: [{name: AFTER, value: kills}]' | put # another revision: the long waits that the kills have brought are over
 eventually 30 'web is Ready' ready eapp web
 web_pid=$(pids $node web)
 
