@@ -32,7 +32,7 @@ static const struct cli_command commands[] = {
       cli_status },
     { "get", "[KIND [NAME]] [-o json|diff]", "objects of this node with their state; differences between spec and machine",
       "KIND is a plural, singular, kind or short name (edgeapps, eapp, EdgeConfig ...).\n", true, cli_get },
-    { "logs", "APP [-f] [--index N] [--tail BYTES]", "output of an EdgeApp", "", true, cli_logs },
+    { "logs", "[KIND/]NAME [-f] [--index N | --run RUN] [--tail BYTES]", "output of an EdgeApp or EdgeJob", "", true, cli_logs },
     { "outbox", "[--all] [-o json]", "what the server still has to hear, oldest first",
       "--all shows the events that were acknowledged too, as far as they are kept.\n", true, cli_outbox },
     { "resync", "[--accept]", "list everything again",

@@ -219,30 +219,56 @@ static int number_option(struct cli *c, int *i, const char *name, int64_t min, i
     return 1;
 }
 
+// "--run NAME" into the request: as number_option().
+static int run_option(struct cli *c, int *i, struct json *q)
+{
+    bool missing;
+    const char *v = cli_value(c, i, "--run", &missing);
+    if (missing) {
+        cli_usage(c, "--run needs a value");
+        return -1;
+    }
+    json_set_str(q, "run", v);
+    return v != NULL;
+}
+
+// "NAME", or "KIND/NAME" as kubectl takes it.
+static void set_logger(struct json *q, const char *word)
+{
+    char kind[64];
+    const char *slash = strchr(word, '/');
+    if (slash != NULL) {
+        snprintf(kind, sizeof(kind), "%.*s", (int)(slash - word), word);
+        json_set_str(q, "kind", kind);
+    }
+    json_set_str(q, "name", slash != NULL ? slash + 1 : word);
+}
+
 int cli_logs(struct cli *c)
 {
-    const char *app = NULL;
+    const char *whose = NULL;
     struct err e = ERR_INIT;
     struct json *q AUTO_JSON = cli_request("logs");
-    json_set_str(q, "kind", "edgeapps");
     for (int i = 1; i < c->argc; i++) {
         int n = number_option(c, &i, "--index", 0, APP_REPLICAS_MAX - 1, q, "index");
         if (n == 0)
             n = number_option(c, &i, "--tail", 1, INT32_MAX, q, "tailBytes");
+        if (n == 0)
+            n = run_option(c, &i, q);
         if (n < 0)
             return EXIT_BAD_USAGE;
         if (n > 0)
             continue;
         if (strcmp(c->argv[i], "-f") == 0 || strcmp(c->argv[i], "--follow") == 0)
             json_set_bool(q, "follow", true);
-        else if (c->argv[i][0] != '-' && app == NULL)
-            app = c->argv[i];
+        else if (c->argv[i][0] != '-' && whose == NULL)
+            whose = c->argv[i];
         else
             return cli_usage(c, "unknown argument %s", c->argv[i]);
     }
-    if (app == NULL)
-        return cli_usage(c, "which app?");
-    json_set_str(q, "name", app);
+    if (whose == NULL)
+        return cli_usage(c, "of which app or job?");
+    set_logger(q, whose);
     return cli_ask(c, q, show_log, NULL, &e) < 0 ? cli_fail(&e) : EXIT_OK;
 }
 

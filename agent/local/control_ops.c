@@ -5,6 +5,7 @@
 #include "data/key.h"
 #include "kinds/edgeapp.h"
 #include "kinds/edgeapp_spec.h"
+#include "kinds/edgejob.h"
 #include "local/control_priv.h"
 #include "wire/base64.h"
 
@@ -270,22 +271,62 @@ int control_stream(struct client *c)
     return rc < 0 ? rc : E_GONE;
 }
 
-static int op_logs(struct client *c, const struct json *q, struct err *e)
+static bool has_object(struct client *c, const struct kind *k, const char *name, char key[KEY_MAX])
 {
-    const struct kind *k;
-    char key[KEY_MAX], rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
-    int64_t index = 0, tail = 0;
-    struct key_parts parts;
-    int rc = key_of_request(c, q, &k, key, e);
-    if (rc == 0)
-        rc = cache_rv(agent_of(c)->cache, key, rv, uid, e);
-    if (rc == 0)
-        rc = key_split(key, &parts, e);
-    if (rc < 0)
-        return rc == E_NOTFOUND ? err_set(e, rc, "%s not found", key) : rc;
+    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
+    return key_make(key, k->type.plural, agent_of(c)->ns, name, NULL) == 0 && cache_rv(agent_of(c)->cache, key, rv, uid, NULL) == 0;
+}
+
+// Only apps and jobs have logs. Without a kind it is the app of that name, else the job.
+static int find_logger(struct client *c, const struct json *q, const struct kind **k, char key[KEY_MAX], struct err *e)
+{
+    const char *kind = json_str(json_get(q, "kind")), *name = json_str(json_get(q, "name"));
+    if (name == NULL)
+        return err_set(e, E_INVAL, "a name is needed");
+    *k = kind != NULL ? registry_find(agent_of(c)->registry, kind) : &kind_edgeapp;
+    if (kind == NULL && !has_object(c, *k, name, key))
+        *k = &kind_edgejob;
+    if (*k != &kind_edgeapp && *k != &kind_edgejob)
+        return err_set(e, E_NOTFOUND, "no kind \"%.60s\" with logs here", kind);
+    if (!has_object(c, *k, name, key))
+        return err_set(e, E_NOTFOUND, "%s \"%.200s\" not found", kind != NULL ? (*k)->type.plural : "app or job", name);
+    return 0;
+}
+
+static int find_app_log(struct client *c, const struct json *q, const struct key_parts *parts, struct err *e)
+{
+    int64_t index = 0;
+    if (json_get(q, "run") != NULL)
+        return err_set(e, E_INVAL, "an app has no runs");
     if (json_get(q, "index") != NULL && (!json_i64(json_get(q, "index"), &index) || index < 0 || index >= APP_REPLICAS_MAX))
         return err_set(e, E_INVAL, "index: from 0 to %d", APP_REPLICAS_MAX - 1);
-    app_log_name(c->log_name, parts.ns, parts.name, (int)index);
+    app_log_name(c->log_name, parts->ns, parts->name, (int)index);
+    return 0;
+}
+
+static int find_job_log(struct client *c, const struct json *q, const char *key, const struct key_parts *parts, struct err *e)
+{
+    struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
+    bool told = outbox_status_get(agent_of(c)->outbox, key, &slot, NULL) == 0;
+    struct json *status AUTO_JSON = told ? parsed(&slot.json) : NULL;
+    if (json_get(q, "index") != NULL)
+        return err_set(e, E_INVAL, "a job has runs, not replicas");
+    return job_log_find(status, parts->ns, parts->name, json_str(json_get(q, "run")), c->log_name, e);
+}
+
+static int op_logs(struct client *c, const struct json *q, struct err *e)
+{
+    const struct kind *k = NULL;
+    char key[KEY_MAX];
+    int64_t tail = 0;
+    struct key_parts parts;
+    int rc = find_logger(c, q, &k, key, e);
+    if (rc == 0)
+        rc = key_split(key, &parts, e);
+    if (rc == 0)
+        rc = k == &kind_edgejob ? find_job_log(c, q, key, &parts, e) : find_app_log(c, q, &parts, e);
+    if (rc < 0)
+        return rc;
     c->log_offset = json_i64(json_get(q, "tailBytes"), &tail) && tail > 0 ? -tail : 0;
     c->following = json_bool(json_get(q, "follow"), false);
     c->streaming = true;

@@ -4,6 +4,7 @@
 #define LOCAL_CONTROL_PRIV_H
 
 #include "kinds/edgeapp.h"
+#include "kinds/edgejob.h"
 #include "local/local.h"
 
 enum { CONTROL_REQUEST_MAX = 64 * 1024, CONTROL_CLIENTS = 8, CONTROL_PATIENCE_MS = 5000, CONTROL_ANSWER_MAX = 4 * 1024 * 1024 };
@@ -20,7 +21,7 @@ struct client {
     bool streaming;
     bool following; // -f: it has no end
     struct timer more;
-    char log_name[APP_LOG_NAME_MAX];
+    char log_name[JOB_LOG_NAME_MAX];
     int64_t log_offset;
 };
 
