@@ -285,9 +285,19 @@ static bool is_online(struct world *w, char why[256])
     return s.link == LINK_ONLINE || WRONG("the agent is not online: %.200s", sync_why(w->agent->sync));
 }
 
+static bool lease_is_renewed(struct world *w, char why[256])
+{
+    const struct sim_object *o = sim_server_find(&w->server, "leases", SIM_NODE);
+    if (o != NULL && o->rv != w->lease_rv) {
+        w->lease_rv = o->rv;
+        w->lease_moved_ms = w->sim.now_ms;
+    }
+    return w->sim.now_ms - w->lease_moved_ms <= MINUTE || WRONG("the lease is not renewed");
+}
+
 const char *check_right(struct world *w, char why[256])
 {
-    if (!is_online(w, why))
+    if (!is_online(w, why) || !lease_is_renewed(w, why))
         return why;
     sim_each_object(o, &w->server) if (!object_is_right(w, o, why)) return why;
     return paths_are_right(w, why) && nothing_is_left(w, why) && all_is_told(w, why) ? NULL : why;

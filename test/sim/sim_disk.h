@@ -43,11 +43,14 @@ struct sim_disk {
     struct sim_rng rng;
     struct list names; // by path
     uint64_t changes;
-    bool full;             // no space left
-    int error_permille;    // of the writes and fsyncs that fail with an I/O error
-    bool reads_fail;       // and of the reads
-    int64_t sync_ms;       // so long takes an fsync
-    bool calm;             // the world itself reads: nothing fails
+    bool full;                                                                      // no space left
+    int error_permille;                                                             // of the writes and fsyncs that fail with an I/O error
+    bool reads_fail;                                                                // and of the reads
+    int64_t sync_ms;                                                                // so long takes an fsync
+    int open_files;                                                                 // of SQLite
+    void (*written)(struct sim_disk *d, const char *path, const void *p, size_t n); // by the agent, as a whole; may be NULL
+    void (*removed)(struct sim_disk *d, const char *path);                          // by the agent; may be NULL
+    bool calm;                                                                      // the world itself reads: nothing fails
     uint64_t store_writes; // writes and syncs of SQLite files, and whole files written
     int64_t last_write_ms; // of the world's time
     // The agent's side.
@@ -87,5 +90,6 @@ void sim_name_set(struct sim_disk *d, const char *path, struct sim_file *f); // 
 void sim_name_move(struct sim_disk *d, const char *from, const char *to);
 void sim_vfs_register(struct sim_disk *d);
 void sim_vfs_unregister(struct sim_disk *d);
+int64_t sim_vfs_memory(void); // bytes that SQLite holds
 
 #endif

@@ -241,6 +241,8 @@ static int fake_write(struct disk *disk, const char *path, const void *p, size_t
         rc = may_change(d, path, e);
     if (rc < 0)
         return rc;
+    if (d->written != NULL)
+        d->written(d, path, p, n);
     temporary_of(path, tmp);
     struct sim_file *f = sim_file_create(d, tmp);
     f->mode = mode;
@@ -303,6 +305,8 @@ static int fake_unlink(struct disk *disk, const char *path, unsigned flags UNUSE
         return 0;
     if (rc == 0 && f->type == FS_DIR)
         rc = err_set(e, E_INVAL, "%s: Is a directory", path);
+    if (rc == 0 && d->removed != NULL)
+        d->removed(d, path);
     if (rc == 0)
         rc = remove_name(d, path, e);
     if (rc == 0)

@@ -181,6 +181,12 @@ static void dies_in_step(struct world *w)
 
 void (*sim_hook)(struct world *w);
 
+static void look_at(struct world *w)
+{
+    witness_turn(w);
+    rules_turn(w);
+}
+
 static void one_turn(struct world *w, int64_t until_ms)
 {
     struct err e = ERR_INIT;
@@ -189,7 +195,7 @@ static void one_turn(struct world *w, int64_t until_ms)
     if (w->sim.dead)
         dies_in_step(w);
     else
-        witness_turn(w);
+        look_at(w);
     if (sim_hook != NULL)
         sim_hook(w);
 }
@@ -209,7 +215,22 @@ void world_live(struct world *w, int64_t for_ms)
     }
 }
 
-// --- The whole
+// --- The whole: who looks at what the agent does
+
+static void on_written(struct sim_disk *d, const char *path, const void *p, size_t n)
+{
+    rules_written(container_of(d, struct world, disk), path, p, n);
+}
+
+static void on_removed(struct sim_disk *d, const char *path)
+{
+    rules_removed(container_of(d, struct world, disk), path);
+}
+
+static void on_asked(struct sim_net *n, const struct http_req *r)
+{
+    rules_request(container_of(n, struct world, net), r);
+}
 
 static void make_dirs(struct world *w)
 {
@@ -236,6 +257,10 @@ void world_init(struct world *w, uint64_t seed, bool verbose)
     w->loop = sim_loop_new(&w->sim, &w->clock);
     sim_port_init(&w->port, &w->sim, w->loop);
     witness_init(w);
+    rules_init(w);
+    w->disk.written = on_written;
+    w->disk.removed = on_removed;
+    w->net.asked = on_asked;
     sim_disk_for(&w->disk, w->loop);
     make_dirs(w);
     sim_disk_leave(&w->disk);
@@ -249,6 +274,7 @@ void world_fini(struct world *w)
     w->port.port->ops->free(w->port.port);
     loop_free(w->loop);
     witness_fini(w);
+    rules_fini(w);
     sim_net_fini(&w->net);
     sim_server_fini(&w->server);
     sim_disk_fini(&w->disk);

@@ -470,6 +470,8 @@ static int submit(struct transport *t, struct http_req *r, struct err *e)
     if (r->impl != NULL)
         return err_set(e, E_BUSY, "the request is under way");
     check_request(n, r);
+    if (n->asked != NULL)
+        n->asked(n, r);
     struct flight *f = calloc(1, sizeof(*f));
     if (f == NULL || (r->body_len > 0 && (f->body = malloc(r->body_len)) == NULL))
         abort();
@@ -594,6 +596,16 @@ void sim_net_half_open(struct sim_net *n)
         struct flight *f = container_of(it, struct flight, link);
         f->on_dead_connection = f->req != NULL;
     }
+}
+
+size_t sim_net_under_way(struct sim_net *n, bool (*is)(const struct http_req *r))
+{
+    size_t count = 0;
+    list_each(it, &n->flying) {
+        const struct flight *f = container_of(it, struct flight, link);
+        count += f->req != NULL && is(f->req);
+    }
+    return count;
 }
 
 bool sim_net_reread(struct sim_net *n)

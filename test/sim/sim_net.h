@@ -46,6 +46,7 @@ struct sim_net {
     size_t under_way, most_under_way;
     // All requests share one connection. It ends with the link, with the server, and when the agent gives it up.
     bool connected;
+    void (*asked)(struct sim_net *n, const struct http_req *r); // by the agent, before it is sent; may be NULL
     void (*heard)(struct sim_net *n, const char *method, const char *url, bool connects, int status); // the server; may be NULL
 };
 
@@ -55,6 +56,7 @@ struct transport *sim_net_for(struct sim_net *n, struct loop *l); // the next ag
 void sim_net_leave(struct sim_net *n);                            // that agent is gone; what it sent may still arrive
 void sim_net_link(struct sim_net *n, enum sim_link link);
 void sim_net_half_open(struct sim_net *n);
-bool sim_net_reread(struct sim_net *n); // the token's file; true: it is another one
+size_t sim_net_under_way(struct sim_net *n, bool (*is)(const struct http_req *r)); // requests that somebody waits for
+bool sim_net_reread(struct sim_net *n);                                            // the token's file; true: it is another one
 
 #endif

@@ -92,6 +92,7 @@ struct plan {
     const char *mode;
     int64_t max_events;
     bool old_server, offline_boot, offline_idle;
+    bool brief; // it ends with the first peace
     int boot_clock;
     int64_t length_ms[SIM_PHASES];
     struct act acts[PLAN_MAX]; // by phase and time

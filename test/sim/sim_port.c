@@ -12,6 +12,11 @@ static struct sim_port *self(struct port *p)
     return (struct sim_port *)((char *)(uintptr_t)p->ops - offsetof(struct sim_port, ops));
 }
 
+static struct world *world_of(struct sim_port *sp)
+{
+    return container_of(sp, struct world, port);
+}
+
 static int died(struct err *e)
 {
     return err_set(e, E_IO, "the agent is dead");
@@ -35,6 +40,7 @@ static int start(struct port *p, const struct inst_spec *s, struct err *e)
     if (!sim_effect(sp->sim))
         return died(e);
     sp->starts++;
+    rules_start(world_of(sp), s);
     count_program(sp);
     sim_note(sp->sim, "port", "start %s #%d %s", s->owner, s->index, s->revision);
     return sp->fake->start(p, s, e);
@@ -46,6 +52,7 @@ static int stop(struct port *p, const char *uid, int64_t grace_ms, struct err *e
     if (!sim_effect(sp->sim))
         return died(e);
     sp->stops++;
+    rules_stop(world_of(sp), uid);
     if (sp->now.stop_ms > grace_ms && grace_ms >= 0)
         sim_hit(sp->sim, F_IGNORES_TERM);
     sim_note(sp->sim, "port", "stop %s", uid);
@@ -81,8 +88,10 @@ static int run(struct port *p, struct port_run *r, struct err *e)
     const char *const *argv = r->exec.argv;
     bool in_time = sp->now.run_delay_ms <= (r->timeout_ms > 0 ? r->timeout_ms : RUN_TIMEOUT_MS), well = in_time && sp->now.run_code == 0;
     int i = strcmp(argv[0], "/bin/reload") == 0 && argv[1] != NULL ? sim_port_index_of_config(argv[1]) : -1;
-    if (i >= 0 && well)
+    if (i >= 0 && well) {
         sp->change_began_ms[i] = sp->sim->now_ms;
+        sp->change_ends_ms[i] = sp->sim->now_ms + sp->now.run_delay_ms;
+    }
     if (!well)
         sim_hit(sp->sim, in_time ? F_COMMAND_FAILS : F_HANG);
     if (strcmp(argv[0], "/bin/ready") != 0) // probes would fill the timeline
@@ -131,7 +140,7 @@ void sim_port_init(struct sim_port *p, struct sim *s, struct loop *l)
 static void void_unfinished(struct sim_port *p)
 {
     for (int i = 0; i < CONFIGS; i++)
-        if (p->change_began_ms[i] >= 0 && p->sim->now_ms <= p->change_began_ms[i] + p->now.run_delay_ms)
+        if (p->change_began_ms[i] >= 0 && p->sim->now_ms <= p->change_ends_ms[i])
             p->change_began_ms[i] = -1;
 }
 

@@ -26,6 +26,7 @@ static void play(struct world *w, const struct plan *p, enum sim_phase phase)
 
 static void begin(struct world *w, const struct plan *p)
 {
+    w->rules.on = true;
     w->mode = p->mode;
     w->max_events = p->max_events;
     w->server.old_server = p->old_server;
@@ -132,8 +133,9 @@ void story_play(struct world *w, const struct plan *p)
     begin(w, p);
     play(w, p, PHASE_CHAOS);
     story_peace(w);
-    if (!w->sim.broken)
-        play_doubt(w, p);
+    if (w->sim.broken || p->brief)
+        return;
+    play_doubt(w, p);
     play(w, p, PHASE_CHAOS_AGAIN);
     story_peace(w);
     if (!w->sim.broken)

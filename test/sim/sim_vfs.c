@@ -36,6 +36,7 @@ static int f_close(sqlite3_file *base)
     if (f->delete_on_close && !f->disk->sim->dead)
         sim_name_set(f->disk, f->path, NULL);
     sim_file_unref(f->file);
+    f->disk->open_files--;
     f->base.pMethods = NULL;
     return SQLITE_OK;
 }
@@ -175,6 +176,7 @@ static int v_open(sqlite3_vfs *v, sqlite3_filename name, sqlite3_file *base, int
     if (f->file == NULL || f->file->type != FS_FILE)
         return SQLITE_CANTOPEN;
     sim_file_ref(f->file);
+    d->open_files++;
     f->delete_on_close = (flags & SQLITE_OPEN_DELETEONCLOSE) != 0;
     f->base.pMethods = &file_methods;
     if (out_flags != NULL)
@@ -272,4 +274,9 @@ void sim_vfs_unregister(struct sim_disk *d)
     sqlite3_vfs_unregister(d->vfs);
     free(d->vfs);
     d->vfs = NULL;
+}
+
+int64_t sim_vfs_memory(void)
+{
+    return sqlite3_memory_used();
 }

@@ -34,10 +34,13 @@ static void promise(struct world *w, const char *name)
     list_add_tail(&w->witness.promises, &p->link);
 }
 
-// Only a disk that fails excuses it. Then it is read when it can be.
+// Only a disk that fails excuses it, and some time after that. Then it is read when it can be.
 static void unreadable(struct world *w, const struct err *e)
 {
-    if (w->disk.error_permille == 0 && !w->disk.full)
+    enum { REPAIR_MS = MINUTE };
+    if (w->disk.error_permille > 0 || w->disk.full || w->witness.readable_ms == 0)
+        w->witness.readable_ms = w->sim.now_ms;
+    if (w->sim.now_ms - w->witness.readable_ms > REPAIR_MS)
         sim_violation(&w->sim, "the outbox cannot be read: %s", e->msg);
     w->witness.commits = UINT64_MAX;
 }
@@ -112,6 +115,7 @@ void witness_turn(struct world *w)
     if (db_salvaged(w->agent->db)->rows_lost > 0)
         witness_store_rots(w);
     w->disk.calm = true;
+    w->witness.readable_ms = 0;
     read_events(w);
     read_statuses(w);
     check_bounds(w);

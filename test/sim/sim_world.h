@@ -25,7 +25,8 @@ struct sim_port {
     enum bad_program bad; // what is wrong with `now`
     bool is_bad;
     uint64_t starts, stops, logs_removed;
-    int64_t change_began_ms[CONFIGS]; // the last onChange of each config, -1 = none
+    int64_t change_began_ms[CONFIGS]; // the last onChange of each config that went well, -1 = none
+    int64_t change_ends_ms[CONFIGS];
 };
 
 // An event that the agent committed to its outbox.
@@ -48,8 +49,9 @@ struct version {
 struct witness {
     struct list promises, versions;
     int64_t last_seq;
-    uint64_t commits; // seen so far, of the agent that lives
-    bool store_rots;  // since then the store may forget, and say older things again
+    int64_t readable_ms; // when the store that cannot be read now could last; 0 = it can be read
+    uint64_t commits;    // seen so far, of the agent that lives
+    bool store_rots;     // since then the store may forget, and say older things again
 };
 
 // A place where configs write.
@@ -59,6 +61,17 @@ struct managed_path {
     bool before_known; // what lay there before it was owned
     char before[32];   // "" = nothing
     char policy[16];   // of its last owner
+};
+
+// What sim_rules.c remembers. Off where users go past sim_users.c.
+enum { RULES_REPORTS = 60 }; // the rate of a second, and the burst
+struct rules {
+    bool on;
+    struct list wanted, started;
+    uint64_t nth;
+    uint64_t written[PATHS]; // the place in history of what the agent wrote there last
+    int64_t reports_ms[RULES_REPORTS];
+    uint64_t n_reports;
 };
 
 // What lasts for a while: when it ends.
@@ -75,6 +88,7 @@ struct world {
     struct sim_net net;
     struct sim_port port;
     struct witness witness;
+    struct rules rules;
     // The agent, NULL = dead. The loop is the next one's then.
     struct loop *loop;
     struct config config;
@@ -88,7 +102,8 @@ struct world {
     int64_t max_events;
     struct managed_path paths[PATHS];
     struct sim_event minute;
-    bool store_was_lost; // in this doubt
+    int64_t lease_rv, lease_moved_ms; // as check_right() saw it last
+    bool store_was_lost;              // in this doubt
     struct weather weather;
     char log[LOG_LINES][LOG_LINE_MAX];
     uint64_t n_log;
@@ -144,6 +159,14 @@ void witness_store_rots(struct world *w); // what it held may be gone, or old ag
 void witness_sums_up(struct world *w);    // at peace: is every promise kept?
 
 // sim_rules.c
+void rules_init(struct world *w);
+void rules_fini(struct world *w);
+void rules_turn(struct world *w);
+void rules_start(struct world *w, const struct inst_spec *s); // is about to be started
+void rules_stop(struct world *w, const char *uid);
+void rules_written(struct world *w, const char *path, const char *text, size_t n); // by the agent
+void rules_removed(struct world *w, const char *path);
+void rules_request(struct world *w, const struct http_req *r);
 void history_edited(struct world *w, const struct sim_object *o);  // a user gave it a spec
 void history_deleted(struct world *w, const struct sim_object *o); // a user is about to delete it
 
