@@ -18,6 +18,7 @@ struct reader {
     struct disk *d;
     struct buf *problems;
     const char *file;
+    enum config_origin origin; // of what is being read
     int count;
     bool no_memory;
 };
@@ -147,12 +148,18 @@ static int set_field(struct config *c, const struct config_key *k, const char *v
     }
 }
 
+static int set_key(struct reader *r, const struct config_key *k, const char *value, struct err *e)
+{
+    r->c->origins[k - config_keys] = (unsigned char)r->origin;
+    return set_field(r->c, k, value, e);
+}
+
 static void assign(struct reader *r, int line, const char *section, const char *name, const char *value)
 {
     struct err e = ERR_INIT;
     const struct config_key *k = find_key(section, name);
     if (k != NULL) {
-        if (set_field(r->c, k, value, &e) < 0)
+        if (set_key(r, k, value, &e) < 0)
             problem(r, line, "[%s] %s: %s", section, name, e.msg);
         return;
     }
@@ -268,7 +275,7 @@ static void read_env_entry(struct reader *r, const char *entry)
     for (size_t i = 0; i < n_config_keys; i++) {
         if (!env_matches(entry, len, &config_keys[i]))
             continue;
-        if (set_field(r->c, &config_keys[i], eq + 1, &e) < 0)
+        if (set_key(r, &config_keys[i], eq + 1, &e) < 0)
             problem(r, 0, "%.*s: %s", (int)len, entry, e.msg);
         return;
     }
@@ -325,6 +332,7 @@ int config_load(struct config *c, struct disk *d, const char *file, bool must_ex
     struct reader r = { .c = c, .d = d, .problems = problems };
     *c = (struct config){ 0 };
     set_defaults(&r);
+    r.origin = CONFIG_FILE;
     if (file != NULL) {
         bool found = read_file(&r, file);
         if (!found && must_exist)
@@ -334,9 +342,11 @@ int config_load(struct config *c, struct disk *d, const char *file, bool must_ex
         read_conf_d(&r, file);
     }
     r.file = "environment";
+    r.origin = CONFIG_ENVIRONMENT;
     for (size_t i = 0; environ_ != NULL && environ_[i] != NULL; i++)
         read_env_entry(&r, environ_[i]);
     r.file = "command line";
+    r.origin = CONFIG_FLAG;
     for (size_t i = 0; overrides != NULL && overrides[i] != NULL; i++)
         read_override(&r, overrides[i]);
     check_whole(&r);
@@ -360,6 +370,12 @@ void config_fini(struct config *c)
 const char *const *config_guard_paths(const struct config *c)
 {
     return (const char *const *)c->guard_paths;
+}
+
+enum config_origin config_origin_of(const struct config *c, const char *section, const char *name)
+{
+    const struct config_key *k = find_key(section, name);
+    return k != NULL ? (enum config_origin)c->origins[k - config_keys] : CONFIG_DEFAULT;
 }
 
 // Printing.

@@ -15,7 +15,10 @@
 
 enum sync_mode { SYNC_AUTO, SYNC_WATCH, SYNC_POLL, SYNC_LIST };
 
-enum { GUARD_PATHS_MAX = 32 };
+enum { GUARD_PATHS_MAX = 32, CONFIG_KEYS_MAX = 64 };
+
+// Who set a value; a later one wins. Of the values that an EdgePolicy can set, it overrules the first two and yields to the others.
+enum config_origin { CONFIG_DEFAULT, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_FLAG };
 
 struct config {
     // [node]
@@ -53,8 +56,9 @@ struct config {
     enum log_format log_format;
     // [paths]
     char *state_dir, *run_dir, *log_dir;
-    char *control_group; // group that may read the control socket
-    char *config_file;   // where it came from
+    char *control_group;                    // group that may read the control socket
+    char *config_file;                      // where it came from
+    unsigned char origins[CONFIG_KEYS_MAX]; // enum config_origin, in the order of config_keys
 };
 
 // One problem per line in `problems` ("limpet.ini:12: [sync] intervall: unknown key; did you mean `interval'?").
@@ -66,5 +70,7 @@ void config_fini(struct config *c);
 // Every key with its help and effective value, as text that config_load() takes again; a proxy with a password is only mentioned.
 int config_print(const struct config *c, struct buf *out, struct err *e) MUST_USE;
 const char *const *config_guard_paths(const struct config *c);
+// "sync", "mode". CONFIG_DEFAULT for what is no key.
+enum config_origin config_origin_of(const struct config *c, const char *section, const char *name);
 
 #endif

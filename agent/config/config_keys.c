@@ -79,6 +79,7 @@ const struct config_key config_keys[] = {
     { "paths", "controlGroup", KEY_STRING, AT(control_group), "limpet", 0, 0, NULL, "group that may read through the control socket" },
 };
 const size_t n_config_keys = ARRAY_LEN(config_keys);
+_Static_assert(ARRAY_LEN(config_keys) <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX");
 
 enum { WORD_MAX = 40 };
 
