@@ -7,6 +7,7 @@
 // Events: a ring of `max_events`. At the bound the oldest that was acknowledged goes, else the oldest, and that is counted as lost. Names are
 // deterministic (object uid, reason, boot id, sequence, moment), so that a replay meets 409 AlreadyExists and not a twin. Repeats of one
 // (object, reason, action, note) that were not handed out yet are folded: count and last time.
+// Which of the two goes first can be set (outbox_limits); "the oldest" is then the oldest of that type, while there is one.
 // Store full: events go before anything else does, the oldest first; a status slot is never dropped for room. Events of a transaction
 // that could not be committed (full disk) are lost and counted; statuses are made again by the next passes.
 // A damaged row is dropped and counted when it is met: an event is lost, the next pass makes a new status.
@@ -22,6 +23,9 @@ struct outbox_conf {
 // Close it before the db.
 int outbox_open(struct outbox **out, struct db *db, struct clock *c, const struct outbox_conf *conf, struct err *e) MUST_USE;
 void outbox_close(struct outbox *o);
+// Other limits from now on; what is over them goes at once. 0 = the default.
+enum outbox_shed { OUTBOX_SHED_OLDEST, OUTBOX_SHED_NORMAL, OUTBOX_SHED_WARNING };
+int outbox_limits(struct outbox *o, int64_t max_events, enum outbox_shed first, struct err *e) MUST_USE;
 
 // Status slots.
 struct status_slot {

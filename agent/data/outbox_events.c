@@ -159,9 +159,14 @@ int outbox_events_oldest(struct outbox *o, int64_t *us, struct err *e)
 
 // --- Making room
 
-static int oldest(struct outbox *o, const char *sql, int64_t *seq, bool *pending, struct err *e)
+// ?1: NULL, or whether a warning is wanted. E_NOTFOUND.
+static int oldest(struct outbox *o, const char *sql, const bool *warning, int64_t *seq, bool *pending, struct err *e)
 {
     struct db_stmt *s = db_stmt(o->db, sql);
+    if (warning != NULL)
+        db_bind_int(s, 1, *warning);
+    else
+        db_bind_text(s, 1, NULL);
     int r = db_step(s, e);
     if (r != 1)
         return r == 0 ? E_NOTFOUND : r;
@@ -171,7 +176,9 @@ static int oldest(struct outbox *o, const char *sql, int64_t *seq, bool *pending
     return 0;
 }
 
-// The oldest that the server has goes; when it has none of them, the oldest.
+#define OLDEST(which) "SELECT seq,pending FROM event WHERE " which " AND (?1 IS NULL OR warning=?1) ORDER BY seq LIMIT 1"
+
+// The oldest that the server has goes; when it has none of them, the oldest of the type that goes first, or at all.
 static int evict(struct outbox *o, struct err *e)
 {
     int64_t seq = 0;
@@ -180,10 +187,12 @@ static int evict(struct outbox *o, struct err *e)
     if (o->events_total > o->events_pending) {
         r = outbox_write_acks(o, e); // we write anyway
         if (r == 0)
-            r = oldest(o, "SELECT seq,pending FROM event WHERE NOT pending ORDER BY seq LIMIT 1", &seq, &pending, e);
+            r = oldest(o, OLDEST("NOT pending"), NULL, &seq, &pending, e);
     }
+    if (r == E_NOTFOUND && o->shed_first != OUTBOX_SHED_OLDEST)
+        r = oldest(o, OLDEST("1"), &(bool){ o->shed_first == OUTBOX_SHED_WARNING }, &seq, &pending, e);
     if (r == E_NOTFOUND)
-        r = oldest(o, "SELECT seq,pending FROM event ORDER BY seq LIMIT 1", &seq, &pending, e);
+        r = oldest(o, OLDEST("1"), NULL, &seq, &pending, e);
     if (r == 0)
         r = remove_event(o, seq, pending, e);
     if (r == 0)
@@ -218,6 +227,16 @@ static int make_room_for_event(struct outbox *o, struct err *e)
         r = evict(o, e);
     if (r == 0 && db_room(o->db) < EVENT_RESERVE)
         r = err_set(e, E_NOSPC, "store: no room for an event");
+    return r;
+}
+
+int outbox_limits(struct outbox *o, int64_t max_events, enum outbox_shed first, struct err *e)
+{
+    int r = outbox_recount(o, e);
+    o->max_events = max_events > 0 ? max_events : EVENTS_DEFAULT;
+    o->shed_first = first;
+    while (r == 0 && o->events_total > o->max_events)
+        r = evict(o, e);
     return r;
 }
 

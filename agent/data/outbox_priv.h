@@ -24,6 +24,7 @@ struct outbox {
     struct db_hook hook;
     struct db_lazy lazy;
     int64_t max_events;
+    enum outbox_shed shed_first;
     int64_t next_seq; // statuses and events share one sequence, so a seq names one thing
     struct ack acks[ACKS_MAX];
     size_t n_acks;

@@ -66,7 +66,7 @@ static void rig_commit(void)
 }
 
 // Changes the store behind everybody's back.
-static void rig_damage(const char *sql)
+static UNUSED void rig_damage(const char *sql)
 {
     struct err e = ERR_INIT;
     if (db_run(db_stmt(rig_db, sql), &e) != 0)
