@@ -35,6 +35,7 @@ struct lease {
     char other[64], other_renew[64];
     int64_t other_seen_ms, other_duration_ms;
     bool standby, told;
+    int64_t written_ms; // the duration that the server has from us
 };
 
 static void read_lease(struct lease *l);
@@ -106,6 +107,7 @@ static struct json *full_spec(struct lease *l)
     now_micro(l, now);
     json_set_str(spec, "holderIdentity", l->holder);
     json_set_int(spec, "leaseDurationSeconds", l->conf.duration_ms / 1000);
+    l->written_ms = l->conf.duration_ms;
     json_set_str(spec, "acquireTime", now);
     json_set_str(spec, "renewTime", now);
     return spec;
@@ -184,7 +186,10 @@ static void held(struct lease *l)
     l->state = L_HELD;
     set_role(l, true);
     beat(l, NULL);
-    again_in(l, l->conf.renew_ms);
+    if (l->written_ms != l->conf.duration_ms)
+        claim(l);
+    else
+        again_in(l, l->conf.renew_ms);
 }
 
 static void observe_other(struct lease *l, const char *holder, const char *when)
@@ -253,6 +258,19 @@ static void on_timer(struct timer *t)
         renew(l);
     else
         read_lease(l);
+}
+
+void lease_tune(struct lease *l, int64_t duration_ms, int64_t renew_ms)
+{
+    bool same = l->conf.duration_ms == duration_ms && l->conf.renew_ms == renew_ms;
+    l->conf.duration_ms = duration_ms;
+    l->conf.renew_ms = renew_ms;
+    if (same || l->state != L_HELD || l->call.active)
+        return; // whatever comes next goes by the new times
+    if (l->written_ms != duration_ms)
+        claim(l);
+    else
+        again_in(l, renew_ms);
 }
 
 void lease_start(struct lease *l)

@@ -23,4 +23,6 @@ int lease_new(struct lease **out, struct loop *l, struct kube *k, const struct l
 void lease_free(struct lease *l);
 void lease_start(struct lease *l); // and again after an outage: renews at once
 void lease_stop(struct lease *l);
+// Other times from now on: the next renewal is due after the new interval, a new duration is written at once.
+void lease_tune(struct lease *l, int64_t duration_ms, int64_t renew_ms);
 #endif
