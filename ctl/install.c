@@ -15,11 +15,18 @@ static int apply_one(struct api *a, const struct manifest *m, bool dry_run, stru
 {
     char label[320];
     enum applied how;
+    struct err why = ERR_INIT;
 
     api_label(label, sizeof(label), m->api_version, m->kind, m->name);
-    int r = api_apply(a, m, m->ns, m->name, m->text, dry_run, &how, e);
-    if (r != 0)
+    int r = api_apply(a, m, m->ns, m->name, m->text, dry_run, &how, &why);
+    if (r == E_NOTFOUND && dry_run && m->ns[0] != '\0') { // its namespace is only tried, too
+        printf("%s would come into namespace %s, which is not there yet\n", label, m->ns);
+        return 0;
+    }
+    if (r != 0) {
+        *e = why;
         return err_wrap(e, "applying %s", label);
+    }
     printf("%s %s%s\n", label, applied_word(how), dry_run ? " (server dry run)" : "");
     return 0;
 }

@@ -131,6 +131,8 @@ static int rm(struct api *a, const struct options *o, const char *ns)
     if (r == 0)
         r = delete_one(a, "rbac.authorization.k8s.io/v1", "RoleBinding", "kube-system", binding, &e);
     if (r == 0)
+        r = delete_one(a, "rbac.authorization.k8s.io/v1", "RoleBinding", "edge-system", binding, &e);
+    if (r == 0)
         r = delete_one(a, "v1", "Namespace", "", ns, &e);
     if (r == 0 && !o->no_wait)
         r = wait_gone(a, o->node, ns, &e);

@@ -21,6 +21,7 @@ static struct agent *agent_of(void *ctx)
 static void on_changed(void *ctx, const char *key)
 {
     engine_object_changed(agent_of(ctx)->engine, key);
+    agent_policy_heard(ctx, key);
 }
 
 static void on_gone(void *ctx, const char *key, const char *uid)
@@ -32,9 +33,9 @@ static void on_gone(void *ctx, const char *key, const char *uid)
     engine_object_gone(a->engine, key);
 }
 
-static void on_swept(void *ctx, const struct kind *k)
+static void on_swept(void *ctx, const struct kind *k, const char *ns)
 {
-    engine_swept(agent_of(ctx)->engine, k);
+    engine_swept(agent_of(ctx)->engine, k, ns);
 }
 
 static void on_server_status(void *ctx, const char *key, const char *uid, const char *status, size_t len)
@@ -66,6 +67,7 @@ static void on_link(void *ctx, enum link_state state, const char *why)
 {
     struct agent *a = ctx;
     bool online = state == LINK_ONLINE;
+    agent_policy_link(a, state);
     egress_online(a->egress, online);
     if (a->lease != NULL) {
         if (online)
@@ -222,6 +224,7 @@ static void on_housekeeping(struct timer *t)
     agent_refresh_facts(a);
     if (a->store_away && a->restart != NULL && agent_store_can_go_home(a->seams.disk, a->config))
         a->restart(a->ctx);
+    agent_policy_minute(a);
     if (timer_in(a->seams.loop, t, HOUSEKEEPING_MS) < 0)
         log_error("agent", "no-housekeeping-timer");
 }
@@ -312,7 +315,7 @@ static int take_note_of_join(struct agent *a, struct err *e)
 
 static int add_kinds(struct agent *a, struct err *e)
 {
-    static const struct kind *const built_in[] = { &kind_edgenode, &kind_edgeconfig, &kind_edgeapp, &kind_edgejob };
+    static const struct kind *const built_in[] = { &kind_edgenode, &kind_edgeconfig, &kind_edgeapp, &kind_edgejob, &kind_edgepolicy };
     int rc = registry_new(&a->registry, e);
     for (size_t i = 0; rc == 0 && i < ARRAY_LEN(built_in); i++)
         rc = registry_add(a->registry, built_in[i], e);
@@ -332,6 +335,7 @@ static int make_engine(struct agent *a, struct err *e)
                                 .cache = a->cache,
                                 .outbox = a->outbox,
                                 .config = a->config,
+                                .policy = a->policy,
                                 .facts = &a->facts,
                                 .node = a->node,
                                 .ns = a->ns };
@@ -402,6 +406,8 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
     if (rc == 0)
         rc = add_kinds(a, e);
     if (rc == 0)
+        rc = agent_policy_new(a, e);
+    if (rc == 0)
         rc = make_engine(a, e);
     if (rc == 0 && seams->transport != NULL)
         rc = make_network(a, c, e);
@@ -425,6 +431,8 @@ int agent_start(struct agent *a, struct err *e)
     int rc = a->seams.port->ops->adopt(a->seams.port, e);
     if (rc == 0)
         rc = engine_boot(a->engine, e);
+    if (rc == 0)
+        engine_windows_changed(a->engine); // what was kept for windows that are no more
     if (rc == 0 && a->sync != NULL)
         rc = sync_start(a->sync, e);
     if (rc == 0)
@@ -445,6 +453,7 @@ static void tear_down(struct agent *a)
     sync_free(a->sync);
     engine_free(a->engine);
     registry_free(a->registry);
+    policy_free(a->policy);
     outbox_close(a->outbox);
     cache_close(a->cache);
 }

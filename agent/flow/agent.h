@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "flow/egress.h"
 #include "flow/lease.h"
+#include "flow/policy.h"
 #include "flow/reconcile.h"
 #include "flow/sync.h"
 #include "kinds/edgenode.h"
@@ -26,7 +27,8 @@ struct agent_seams {
 
 struct agent {
     struct agent_seams seams;
-    const struct config *config;
+    const struct config *config; // what is in force: policies are in it
+    struct policy *policy;
     struct db *db;
     struct cache *cache;
     struct outbox *outbox;
@@ -65,5 +67,12 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
 int agent_start(struct agent *a, struct err *e) MUST_USE; // boot from the cache, then follow the server
 void agent_stop(struct agent *a);                         // orderly: cancels, commits, closes the store; workloads stay
 void agent_refresh_facts(struct agent *a);                // hands the EdgeNode conditions what is known (agent_facts.c)
-void agent_abandon(struct agent *a);                      // as kill -9 would (simulator): nothing is flushed
+
+// agent_policy.c
+int agent_policy_new(struct agent *a, struct err *e) MUST_USE;
+void agent_policy_heard(struct agent *a, const char *key); // an object is new or changed: the labels of our EdgeNode, perhaps
+void agent_policy_link(struct agent *a, enum link_state s);
+void agent_policy_minute(struct agent *a);
+
+void agent_abandon(struct agent *a); // as kill -9 would (simulator): nothing is flushed
 #endif

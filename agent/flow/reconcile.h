@@ -37,9 +37,11 @@ void engine_object_changed(struct engine *g, const char *key); // sync: the cach
 // sync: the object is proven gone. The caller removes the cache row and writes the tombstone (engine_tombstone) in one transaction.
 void engine_object_gone(struct engine *g, const char *key);
 int engine_tombstone(struct db *db, const char *key, const char *uid, struct err *e) MUST_USE;
-// A complete list of this kind was swept: what still runs or is owed for keys without a row is proven orphaned. Before that (an empty or
+// A complete list of this kind in ns ("" = cluster-wide) was swept: what still runs or is owed for keys without a row is proven orphaned. Before that (an empty or
 // salvaged store) such leftovers are kept.
-void engine_swept(struct engine *g, const struct kind *k);
+void engine_swept(struct engine *g, const struct kind *k, const char *ns);
+// The policy's maintenance windows opened, closed, came or went.
+void engine_windows_changed(struct engine *g);
 void engine_stats(struct engine *g, struct engine_stats *out);
 int engine_each(struct engine *g, int (*fn)(void *ctx, struct object_state *os), void *ctx);
 // The wall clock was set, or is trusted now, or no longer: kinds that follow it look.

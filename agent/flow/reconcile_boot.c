@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "data/key.h"
 #include "flow/reconcile_priv.h"
 
 static int queue_key(void *ctx, const char *key)
@@ -47,14 +48,17 @@ int engine_boot(struct engine *g, struct err *e)
 struct sweep {
     struct engine *g;
     const struct kind *k;
+    const char *ns;
     struct buf keys; // NUL-separated: rows must not change while they are read
 };
 
 static int sweep_key(struct sweep *s, const char *key)
 {
     char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
+    struct key_parts parts;
     struct err e = ERR_INIT;
-    if (registry_of_key(s->g->registry, key) != s->k || cache_rv(s->g->env->cache, key, rv, uid, &e) != E_NOTFOUND)
+    if (registry_of_key(s->g->registry, key) != s->k || key_split(key, &parts, &e) < 0 || strcmp(parts.ns, s->ns) != 0 ||
+        cache_rv(s->g->env->cache, key, rv, uid, &e) != E_NOTFOUND)
         return 0;
     return buf_add(&s->keys, key, strlen(key) + 1, &e);
 }
@@ -70,10 +74,10 @@ static int sweep_instance(void *ctx, const struct inst *i)
     return sweep_key(ctx, i->owner);
 }
 
-void engine_swept(struct engine *g, const struct kind *k)
+void engine_swept(struct engine *g, const struct kind *k, const char *ns)
 {
     struct err e = ERR_INIT;
-    struct sweep s = { .g = g, .k = k, .keys = BUF_INIT(1024 * 1024) };
+    struct sweep s = { .g = g, .k = k, .ns = ns, .keys = BUF_INIT(1024 * 1024) };
     int rc = intent_each(g->env->db, NULL, sweep_intent, &s, &e);
     if (rc == 0)
         rc = g->env->port->ops->each(g->env->port, NULL, sweep_instance, &s, &e);

@@ -28,12 +28,16 @@ struct work {
     struct arena arena;
     struct json *object, *prev;
     struct key_parts parts;
+    struct gate gate;
+    int checked; // what the kind's check says of the newest version, and why
+    struct err refused;
 };
 
 static void work_fini(struct work *w)
 {
     status_free(w->pass.status);
     json_free(w->object);
+    gate_fini(&w->gate);
     json_free(w->prev);
     cached_fini(&w->row);
     status_slot_fini(&w->slot);
@@ -82,6 +86,22 @@ static int work_load(struct work *w, struct err *e)
     return 0;
 }
 
+// What waits for a window is not made true: the pass sees the version that was let through last. Only what is understood may wait.
+static int work_gate(struct work *w, struct err *e)
+{
+    const struct kind *k = w->os->kind;
+    w->checked = k->check != NULL ? k->check(k, w->g->env, w->object, &w->refused) : 0;
+    if (w->checked < 0)
+        return 0;
+    int rc = gate_decide(w->g, &w->pass, buf_str(&w->row.json), &w->gate, e);
+    if (rc < 0 || w->gate.verdict != GATE_WAIT)
+        return rc;
+    w->pass.object = w->gate.object;
+    w->pass.spec = json_get(w->gate.object, "spec");
+    w->pass.generation = w->gate.generation;
+    return 0;
+}
+
 // The previous status gives the transition times; a damaged or foreign one (another uid) gives none.
 static int work_status(struct work *w, struct err *e)
 {
@@ -92,9 +112,16 @@ static int work_status(struct work *w, struct err *e)
     return status_new(&w->pass.status, w->g->env->clock, w->prev, k->conditions, w->pass.generation, e);
 }
 
+// Of a namespace that all nodes share: nothing is written there.
+static bool is_shared(const struct work *w)
+{
+    const char *shared = w->os->kind->shared_ns;
+    return shared != NULL && strcmp(w->parts.ns, shared) == 0 && strcmp(w->parts.ns, w->g->env->ns) != 0;
+}
+
 static int write_status(struct work *w, struct err *e)
 {
-    if (!w->os->kind->write_status)
+    if (!w->os->kind->write_status || is_shared(w))
         return 0;
     struct buf text AUTO_BUF = BUF_INIT(256 * 1024);
     uint64_t hash;
@@ -123,20 +150,33 @@ static void log_failure(const struct work *w, const struct err *e)
         log_debug("engine", "pass-failed key=%s class=%s error=\"%s\"", w->os->key, err_word(e->cls), e->msg);
 }
 
-// Runs check and reconcile; the result decides what the queue does.
+// The status speaks of the version that is made true; these two conditions speak of the one that waits.
+static void report_waiting(struct work *w)
+{
+    struct status *s = w->pass.status;
+    if (w->gate.verdict != GATE_WAIT) {
+        status_cond_drop(s, "Waiting");
+        return;
+    }
+    status_cond(s, "Waiting", COND_TRUE, "MaintenanceWindow", "generation %" PRId64 " waits: %s", w->os->generation, w->gate.why);
+    status_cond_generation(s, "Waiting", w->os->generation);
+    status_cond_generation(s, "Accepted", w->os->generation);
+}
+
+// Runs reconcile on what passed check; the result decides what the queue does.
 static int run_kind(struct work *w, struct err *e)
 {
-    const struct kind *k = w->os->kind;
     struct status *s = w->pass.status;
-    int rc = k->check != NULL ? k->check(k, w->g->env, w->object, e) : 0;
-    if (rc < 0) {
+    if (w->checked < 0) {
         status_keep_prev(s);
-        status_cond(s, "Accepted", COND_FALSE, action_of(rc)->reason, "%s", e->msg);
-        return rc;
+        status_cond(s, "Accepted", COND_FALSE, action_of(w->checked)->reason, "%s", w->refused.msg);
+        *e = w->refused;
+        return w->checked;
     }
-    rc = k->reconcile(&w->pass, e);
+    int rc = w->os->kind->reconcile(&w->pass, e);
     if (!status_cond_is_set(s, "Accepted"))
         status_cond(s, "Accepted", COND_TRUE, "Valid", "the spec is understood");
+    report_waiting(w);
     if (rc < 0)
         status_from_error(w, e);
     return rc;
@@ -203,6 +243,14 @@ static void pass_present(struct work *w)
     int rc = 0;
     if (has_tombstone(w->g, w->os->key)) // it was deleted and made again before its stop began
         rc = intent_delete(w->g->env->db, w->os->key, TOMBSTONE, &e);
+    if (rc == 0)
+        rc = work_gate(w, &e);
+    if (rc == 0 && w->gate.verdict == GATE_COMMIT) {
+        (void)pass_after_commit(&w->pass);
+        settle_ok(w);
+        workq_done(w->g->q, w->os->key);
+        return;
+    }
     if (rc == 0)
         rc = work_status(w, &e);
     if (rc == 0)
@@ -331,7 +379,7 @@ void pass_on_deadline(struct timer *t)
     g->stats.deadline_hits++;
     state_stop_waiting(os);
     work_init(&w, g, os);
-    bool loaded = work_load(&w, &ignored) == 0 && work_status(&w, &ignored) == 0;
+    bool loaded = work_load(&w, &ignored) == 0 && work_gate(&w, &ignored) == 0 && work_status(&w, &ignored) == 0;
     if (os->kind->cancel != NULL)
         os->kind->cancel(&w.pass);
     err_set(&e, E_TIMEOUT, "the pass did not end within its deadline; what it had started was cancelled");
@@ -378,6 +426,8 @@ int engine_differences(struct engine *g, const char *key, struct json *out, stru
     struct work w;
     work_init(&w, g, os);
     int rc = work_load(&w, e);
+    if (rc == 0)
+        rc = work_gate(&w, e);
     if (rc == 0)
         rc = os->kind->differences(&w.pass, out, e);
     work_fini(&w);

@@ -50,6 +50,22 @@ void engine_queue(struct engine *g, const char *key, int64_t delay_ms, enum work
 void state_stop_waiting(struct object_state *os); // its pass is no longer open
 void state_free(struct object_state *os);
 
+// reconcile_gate.c
+enum gate_verdict {
+    GATE_GO,     // make the object true as it is
+    GATE_COMMIT, // let through just now: act when that is durable
+    GATE_WAIT,   // make `object` true instead, the one that was let through last
+};
+struct gate {
+    enum gate_verdict verdict;
+    struct json *object; // GATE_WAIT
+    int64_t generation;  // of it
+    char why[256];       // until when
+};
+// p has the newest object, `row` its text. Writes what is let through.
+int gate_decide(struct engine *g, const struct pass *p, const char *row, struct gate *out, struct err *e) MUST_USE;
+void gate_fini(struct gate *x);
+
 // reconcile_pass.c
 void pass_run(struct engine *g, struct object_state *os);
 void pass_on_deadline(struct timer *t); // of object_state.deadline

@@ -124,6 +124,20 @@ void status_cond(struct status *s, const char *type, enum cond value, const char
     va_end(ap);
 }
 
+void status_cond_generation(struct status *s, const char *type, int64_t generation)
+{
+    struct condition *c = find(s, type);
+    if (c != NULL)
+        c->generation = generation;
+}
+
+void status_cond_drop(struct status *s, const char *type)
+{
+    struct condition *c = find(s, type);
+    if (c != NULL)
+        c->present = c->set = false;
+}
+
 bool status_cond_is_set(const struct status *s, const char *type)
 {
     const struct condition *c = find((struct status *)s, type);

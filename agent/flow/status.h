@@ -19,6 +19,9 @@ int status_new(struct status **out, struct clock *c, const struct json *prev, co
 void status_free(struct status *s);
 // reason: CamelCase word. message: for people, bounded to 1024 bytes with "...".
 void status_cond(struct status *s, const char *type, enum cond value, const char *reason, const char *fmt, ...) PRINTF_LIKE(5, 6);
+// Speaks of another generation than the status: of one that is accepted and waits.
+void status_cond_generation(struct status *s, const char *type, int64_t generation);
+void status_cond_drop(struct status *s, const char *type);                            // one that only stands while it holds
 bool status_cond_is_set(const struct status *s, const char *type);                    // in this pass
 enum cond status_cond_value(const struct status *s, const char *type, bool *present); // now, previous counts
 void status_keep_prev(struct status *s);                // the previous body stays: for a pass that could not look at the machine

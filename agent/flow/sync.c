@@ -131,6 +131,8 @@ void sync_identity_lost(struct sync *s, const char *fmt, ...)
 static bool settled(const struct source *src)
 {
     int cls = src->last.cls;
+    if (src->shared)
+        return src->current || src->state == SRC_BACKOFF;
     return src->current || (src->state == SRC_BACKOFF && (cls == E_FORBIDDEN || cls == E_NOTFOUND || cls == E_UNSUP || cls == E_INVAL));
 }
 
@@ -139,7 +141,7 @@ static bool all_forbidden(const struct sync *s)
 {
     list_each(n, &s->sources) {
         const struct source *src = container_of(n, struct source, link);
-        if (src->state != SRC_BACKOFF || src->last.cls != E_FORBIDDEN)
+        if (!src->shared && (src->state != SRC_BACKOFF || src->last.cls != E_FORBIDDEN))
             return false;
     }
     return !list_empty(&s->sources);
@@ -290,9 +292,40 @@ bool sync_namespace_is_ours(struct sync *s, const struct kube_call *c, const str
     return rc == 0;
 }
 
-int sync_get_namespace(struct sync *s, struct kube_call *c, struct err *e)
+int sync_get_namespace(struct sync *s, const char *ns, struct kube_call *c, struct err *e)
 {
-    return kube_get(c, &namespaces, NULL, s->ns, e);
+    (void)s;
+    return kube_get(c, &namespaces, NULL, ns, e);
+}
+
+static void shared_meta(char out[128], const char *ns)
+{
+    snprintf(out, 128, "namespace_uid:%s", ns);
+}
+
+int sync_shared_namespace(struct sync *s, const char *ns, const struct kube_call *c, const struct err *e, struct err *why)
+{
+    struct object_view v;
+    char meta[128];
+    const char *json = buf_str(&c->answer);
+    if (e != NULL)
+        return err_set(why, e->cls, "namespace %s: %s", ns, e->msg);
+    if (object_scan(&v, json, c->answer.len, why) < 0)
+        return why->cls;
+    if (namespace_terminating(&v, json, c->answer.len))
+        return err_set(why, E_NOTFOUND, "namespace %s is being deleted", ns);
+    shared_meta(meta, ns);
+    int rc = same_as_known(s, meta, v.uid, why);
+    return rc == E_CONFLICT ? err_set(why, rc, "namespace %s was deleted and made again", ns) : rc;
+}
+
+int sync_shared_accept(struct sync *s, const char *ns, const struct kube_call *c, struct err *e)
+{
+    struct object_view v;
+    char meta[128];
+    int rc = object_scan(&v, buf_str(&c->answer), c->answer.len, e);
+    shared_meta(meta, ns);
+    return rc < 0 ? rc : db_meta_set(s->db, meta, v.uid, e);
 }
 
 static void check_namespace(struct sync *s, const struct err *e)
@@ -371,7 +404,7 @@ static int start_check(struct sync *s, struct err *e)
     case 0:
         return kube_get(&s->check, &namespaces, NULL, "kube-system", e);
     case 1:
-        return sync_get_namespace(s, &s->check, e);
+        return sync_get_namespace(s, s->ns, &s->check, e);
     default:
         return kube_list(&s->check, &container_of(s->sources.next, struct source, link)->kind->type, s->ns, &one, e);
     }
@@ -454,7 +487,9 @@ static int add_kind(void *ctx, const struct kind *k)
 {
     struct sync *s = ctx;
     struct err e = ERR_INIT;
-    int rc = source_add(s, k, &e);
+    int rc = source_add(s, k, k->cluster_scoped ? "" : s->ns, &e);
+    if (rc == 0 && k->shared_ns != NULL && strcmp(k->shared_ns, s->ns) != 0)
+        rc = source_add(s, k, k->shared_ns, &e);
     if (rc < 0)
         log_error("sync", "no-source kind=%s error=\"%s\"", k->name, e.msg);
     return rc;
@@ -495,6 +530,12 @@ void sync_resync(struct sync *s, bool accept)
     }
     if (s->phase == PHASE_DOWN)
         sync_kick(s, true);
+}
+
+void sync_tuned(struct sync *s)
+{
+    list_each(n, &s->sources)
+        source_retune(container_of(n, struct source, link));
 }
 
 void sync_standby(struct sync *s, bool on)

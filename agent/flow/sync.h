@@ -24,9 +24,9 @@ struct sync_conf {
     const char *ns, *node;
     const char *ca_fingerprint; // part of the cluster identity
     // Hooks upward.
-    void (*changed)(void *ctx, const char *key);               // cache row new or changed
-    void (*gone)(void *ctx, const char *key, const char *uid); // proven gone; the cache row is removed in this transaction
-    void (*swept)(void *ctx, const struct kind *k);            // a complete list of the kind was applied, deletes included
+    void (*changed)(void *ctx, const char *key);                    // cache row new or changed
+    void (*gone)(void *ctx, const char *key, const char *uid);      // proven gone; the cache row is removed in this transaction
+    void (*swept)(void *ctx, const struct kind *k, const char *ns); // a complete list of the kind in ns was applied, deletes included
     void (*server_status)(void *ctx, const char *key, const char *uid, const char *status, size_t len);
     void (*link)(void *ctx, enum link_state s, const char *why); // online = every source is current
     void (*unauthorized)(void *ctx);                             // 401
@@ -47,13 +47,15 @@ struct sync_stats {
 int sync_new(struct sync **out, struct loop *l, struct kube *k, struct db *db, struct cache *c, struct registry *r,
              const struct sync_conf *conf, struct err *e) MUST_USE;
 void sync_free(struct sync *s);
-// Follows every kind of the registry in ns. Names of sources are stable over restarts.
+// Names of sources are stable over restarts. Follows every kind of the registry in ns, and in the namespace that its nodes share. What is missing or forbidden there keeps nobody
+// offline; what was heard from it earlier stays.
 int sync_start(struct sync *s, struct err *e) MUST_USE;
 // A link came up, credentials changed, the user asked: try now, or spread over 0-2 s.
 void sync_kick(struct sync *s, bool now);
 // The commit of a turn failed: what was heard in it is not in the cache. Everything is asked again.
 void sync_store_failed(struct sync *s);
 void sync_resync(struct sync *s, bool accept);          // complete relist of every source; accept: held deletes are allowed now
+void sync_tuned(struct sync *s);                        // mode or interval in the configuration changed: at once
 void sync_admit(struct sync *s);                        // answers admit()
 void sync_refused(struct sync *s, const struct err *e); // admit() could not be answered: the link is down after all
 void sync_doubt(struct sync *s);                        // another request was refused (401, 403, 404): does the server still know us?

@@ -107,7 +107,7 @@ static void settle(struct source *src)
     source_settle_rv(src);
     if (src->unswept) {
         src->unswept = false;
-        src->sync->conf.swept(src->sync->conf.ctx, src->kind);
+        src->sync->conf.swept(src->sync->conf.ctx, src->kind, src->ns);
     }
     if (src->state != SRC_LIST && src->state != SRC_BACKOFF && src->state != SRC_IDLE)
         src->current = true;
@@ -118,29 +118,33 @@ static void settle(struct source *src)
 
 static void verify_next(struct sync *s);
 
+// Which namespace a shared one is must be known before it is needed. A MetaServer's word on it would prove nothing.
+static bool wants_namespace(const struct source *src)
+{
+    return src->unseen_ns && src->current && !src->sync->conf.config->server_metaserver;
+}
+
 static struct source *first_unsettled(struct sync *s)
 {
     list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
-        if (!is_settled(src))
+        if (!is_settled(src) || wants_namespace(src))
             return src;
     }
     return NULL;
 }
 
-static void decide_by_namespace(struct sync *s, const struct err *e)
+static const char *proof_ns(const struct source *src)
 {
-    bool vanished = first_unsettled(s) != NULL;
-    const char *after = vanished ? "objects vanished: " : "";
-    if (e != NULL && e->cls == E_AUTH && vanished) { // on top of what vanished a 401 is more than a token to read again
-        sync_identity_lost(s, "%sown namespace %s: %s", after, s->ns, e->msg);
-        return;
-    }
-    if (!sync_namespace_is_ours(s, &s->verify, e, after))
-        return;
+    return src->shared ? src->ns : src->sync->ns;
+}
+
+// Deletes of sources in ns that were heard before it was asked for are proven.
+static void apply_proven(struct sync *s, const char *ns)
+{
     list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
-        if (is_settled(src))
+        if (is_settled(src) || strcmp(proof_ns(src), ns) != 0)
             continue;
         apply_asked(src);
         if (s->phase != PHASE_UP)
@@ -150,10 +154,70 @@ static void decide_by_namespace(struct sync *s, const struct err *e)
     verify_next(s); // what was heard meanwhile
 }
 
-static void mark_asked(struct sync *s)
+// Somebody made the shared namespace again: what it lacks now is held back as after a restored database, and then believed.
+static bool other_is_believed(struct source *src)
+{
+    struct sync *s = src->sync;
+    int64_t now = loop_now(s->loop);
+    if (src->other_hold_ms == 0)
+        src->other_hold_ms = now + MAX(s->conf.config->guard_restore_hold_ms, (int64_t)1);
+    return s->accept || now >= src->other_hold_ms;
+}
+
+// A namespace that is not ours says nothing about our identity: without proof its objects are kept, and the others go on.
+static void decide_shared(struct sync *s, struct source *src, const struct err *e)
+{
+    struct err why = ERR_INIT;
+    if (e != NULL && sync_is_link_error(e->cls)) {
+        sync_link_down(s, e);
+        return;
+    }
+    int rc = sync_shared_namespace(s, src->ns, &s->verify, e, &why);
+    if (rc == E_CONFLICT && other_is_believed(src))
+        rc = sync_shared_accept(s, src->ns, &s->verify, &why);
+    if (rc == 0)
+        src->other_hold_ms = 0;
+    src->unseen_ns = false;
+    if (rc < 0 && !is_settled(src))
+        source_unproven(src, &why);
+    if (rc < 0)
+        verify_next(s);
+    else
+        apply_proven(s, src->ns);
+}
+
+static bool something_vanished(const struct sync *s)
 {
     list_each(n, &s->sources) {
-        table_each_safe(t, &container_of(n, struct source, link)->pending) pending_of(t)->asked = true;
+        const struct source *src = container_of(n, struct source, link);
+        if (!src->shared && !is_settled(src))
+            return true;
+    }
+    return false;
+}
+
+static void decide_by_namespace(struct sync *s, const struct err *e)
+{
+    bool vanished = something_vanished(s);
+    const char *after = vanished ? "objects vanished: " : "";
+    if (s->confirming != NULL && s->confirming->shared) {
+        decide_shared(s, s->confirming, e);
+        return;
+    }
+    if (e != NULL && e->cls == E_AUTH && vanished) { // on top of what vanished a 401 is more than a token to read again
+        sync_identity_lost(s, "%sown namespace %s: %s", after, s->ns, e->msg);
+        return;
+    }
+    if (sync_namespace_is_ours(s, &s->verify, e, after))
+        apply_proven(s, s->ns);
+}
+
+static void mark_asked(struct sync *s, const char *ns)
+{
+    list_each(n, &s->sources) {
+        struct source *src = container_of(n, struct source, link);
+        if (strcmp(proof_ns(src), ns) == 0)
+            table_each_safe(t, &src->pending) pending_of(t)->asked = true;
     }
 }
 
@@ -214,15 +278,16 @@ static int start_verify(struct sync *s, struct source *src, struct err *e)
 {
     s->verify.on_done = on_verify;
     s->verify.http.total_timeout_ms = VERIFY_TIMEOUT_MS;
+    s->confirming = src;
     if (!s->conf.config->server_metaserver) {
-        mark_asked(s);
-        return sync_get_namespace(s, &s->verify, e);
+        const char *ns = src != NULL ? proof_ns(src) : s->ns;
+        mark_asked(s, ns);
+        return sync_get_namespace(s, ns, &s->verify, e);
     }
     struct pending *p = next_to_confirm(src);
     struct key_parts parts;
     if (p == NULL)
         return 0;
-    s->confirming = src;
     snprintf(s->confirm_key, sizeof(s->confirm_key), "%s", p->key);
     int rc = key_split(p->key, &parts, e);
     return rc < 0 ? rc : kube_get(&s->verify, &src->kind->type, parts.ns, parts.name, e);
@@ -255,6 +320,12 @@ void sync_doubt(struct sync *s)
         s->verifying = false;
         sync_link_down(s, &e);
     }
+}
+
+void guard_listed(struct source *src)
+{
+    if (wants_namespace(src))
+        verify_next(src->sync);
 }
 
 // The hold after a restored database.
@@ -364,7 +435,7 @@ int guard_sweep(struct source *src, struct err *e)
         src->unswept = false;
     if (is_settled(src) && src->unswept) {
         src->unswept = false;
-        s->conf.swept(s->conf.ctx, src->kind);
+        s->conf.swept(s->conf.ctx, src->kind, src->ns);
     }
     return 0;
 }

@@ -22,6 +22,10 @@ struct source {
     struct list link;
     struct sync *sync;
     const struct kind *kind;
+    char ns[64];           // "" = cluster-wide
+    bool shared;           // not our own namespace: read only
+    bool unseen_ns;        // shared: which namespace of that name it is was never noted
+    int64_t other_hold_ms; // shared: the namespace was made again, and until then its deletes wait; 0 = no
     char name[SOURCE_MAX];
     char meta[SOURCE_MAX]; // store name of the resourceVersion
     enum source_state state;
@@ -82,7 +86,7 @@ struct sync {
     struct kube_call verify;
     bool verifying;
     int64_t doubt_again_ms;    // no doubt is looked into before
-    struct source *confirming; // MetaServer: whose key is being confirmed
+    struct source *confirming; // whose namespace is asked for, NULL = ours; MetaServer: whose key is being confirmed
     char confirm_key[KEY_MAX];
     struct timer hold_end;
     int64_t hold_until_ms; // deletes wait: a database was restored; 0 = no
@@ -98,16 +102,21 @@ void sync_settled(struct sync *s); // a source became current or failed alone: i
 enum sync_mode sync_mode_now(const struct sync *s);
 void sync_contact(struct sync *s); // the server answered
 bool sync_is_link_error(int cls);
-int sync_get_namespace(struct sync *s, struct kube_call *c, struct err *e) MUST_USE;                            // starts the GET
+int sync_get_namespace(struct sync *s, const char *ns, struct kube_call *c, struct err *e) MUST_USE;            // starts the GET
 bool sync_namespace_is_ours(struct sync *s, const struct kube_call *c, const struct err *e, const char *after); // judges its answer
+// Of a namespace that is not ours: 0 = it is there and the one we know; E_CONFLICT = another one of that name; else why it proves nothing.
+int sync_shared_namespace(struct sync *s, const char *ns, const struct kube_call *c, const struct err *e, struct err *why);
+int sync_shared_accept(struct sync *s, const char *ns, const struct kube_call *c, struct err *e) MUST_USE; // that is the one from now on
 void sync_watch_ended(struct sync *s, int64_t lived_ms);
 
 // sync_source.c
-int source_add(struct sync *s, const struct kind *k, struct err *e) MUST_USE;
+int source_add(struct sync *s, const struct kind *k, const char *ns, struct err *e) MUST_USE;
 void source_free(struct source *src);
-void source_start(struct source *src);  // the link is up: list, or go on from the resourceVersion
-void source_stop(struct source *src);   // the link is down: nothing is lost, nothing current
-void source_relist(struct source *src); // forget the resourceVersion and list
+void source_start(struct source *src);                         // the link is up: list, or go on from the resourceVersion
+void source_stop(struct source *src);                          // the link is down: nothing is lost, nothing current
+void source_relist(struct source *src);                        // forget the resourceVersion and list
+void source_retune(struct source *src);                        // the mode or the interval is another
+void source_unproven(struct source *src, const struct err *e); // what was heard cannot be believed: backs off, then lists again
 void source_settle_rv(struct source *src);
 extern const char *const source_state_words[];
 
@@ -117,6 +126,7 @@ void guard_fini(struct sync *s);
 int guard_deleted(struct source *src, const char *key, struct err *e) MUST_USE; // a DELETED event
 void guard_exists(struct source *src, const char *key);                         // it is there after all
 int guard_sweep(struct source *src, struct err *e) MUST_USE;                    // the list is complete: what was not in it?
+void guard_listed(struct source *src);                                          // it is current after a list
 void guard_drop(struct source *src);                                            // forget pending deletes; the caller relists
 void guard_restored(struct sync *s, const char *have, const char *got);         // the resourceVersion went backwards
 void guard_hold(struct sync *s, const char *fmt, ...) PRINTF_LIKE(2, 3);        // deletes wait, and why

@@ -37,6 +37,11 @@ static const struct config *config_of(const struct source *src)
     return src->sync->conf.config;
 }
 
+static const char *ns_of(const struct source *src)
+{
+    return src->ns[0] != '\0' ? src->ns : NULL;
+}
+
 // The resourceVersion is kept lazily, and never beyond deletes that still wait for proof.
 void source_settle_rv(struct source *src)
 {
@@ -120,7 +125,7 @@ static void ended(struct source *src, const struct err *e)
 
 static bool is_ours(const struct source *src, const struct object_view *v)
 {
-    return src->kind->cluster_scoped || strcmp(v->ns, src->sync->ns) == 0;
+    return src->kind->cluster_scoped || strcmp(v->ns, src->ns) == 0;
 }
 
 // A stream that begins at an older bookmark tells again what was before the row that is known, deletions of earlier objects of the name
@@ -154,7 +159,7 @@ static int store(struct source *src, const struct object_view *v, const char *js
     src->seen++;
     if (rc >= CACHE_CHANGED)
         s->conf.changed(s->conf.ctx, key);
-    if (!old && src->kind->write_status)
+    if (!old && src->kind->write_status && !src->shared)
         s->conf.server_status(s->conf.ctx, key, v->uid, v->status.p, v->status.n);
     return 0;
 }
@@ -204,6 +209,7 @@ static void list_complete(struct source *src)
     log_info("sync", "listed source=%s objects=%zu rv=%s", src->name, src->seen, src->rv);
     if (table_count(&src->pending) == 0)
         became_current(src);
+    guard_listed(src);
 }
 
 static bool ends_initial_events(struct span object)
@@ -426,7 +432,7 @@ static void open_stream(struct source *src, enum how how, const struct kube_list
     src->call.http.idle_timeout_ms = idle_ms;
     src->call.err = ERR_INIT;
     src->sync->stats.watches++;
-    if (kube_list(&src->call, &src->kind->type, src->kind->cluster_scoped ? NULL : src->sync->ns, o, &e) < 0)
+    if (kube_list(&src->call, &src->kind->type, ns_of(src), o, &e) < 0)
         failed(src, &e);
 }
 
@@ -533,7 +539,7 @@ static void next_page(struct source *src)
     src->call.http.total_timeout_ms = LIST_TIMEOUT_MS;
     src->call.http.idle_timeout_ms = 0;
     src->call.err = ERR_INIT;
-    if (kube_list(&src->call, &src->kind->type, src->kind->cluster_scoped ? NULL : src->sync->ns, &o, &e) < 0)
+    if (kube_list(&src->call, &src->kind->type, ns_of(src), &o, &e) < 0)
         failed(src, &e);
 }
 
@@ -602,15 +608,39 @@ void source_relist(struct source *src)
     start_list(src);
 }
 
-int source_add(struct sync *s, const struct kind *k, struct err *e)
+// A poll that is under way ends by itself and then goes by the new mode; so does a list.
+void source_retune(struct source *src)
+{
+    bool watch = sync_mode_now(src->sync) == SYNC_WATCH;
+    if (src->state == SRC_FOLLOW && src->how != HOW_POLL && !watch) {
+        kube_call_cancel(&src->call);
+        pause_until_next(src);
+    } else if (src->state == SRC_PAUSE && watch) {
+        timer_cancel(src->sync->loop, &src->timer);
+        on_timer(&src->timer);
+    } else if (src->state == SRC_PAUSE) {
+        pause_until_next(src);
+    }
+}
+
+void source_unproven(struct source *src, const struct err *e)
+{
+    source_stop(src); // what waits for proof is found again by a list
+    src->rv[0] = '\0';
+    own_backoff(src, e);
+}
+
+int source_add(struct sync *s, const struct kind *k, const char *ns, struct err *e)
 {
     struct source *src = calloc(1, sizeof(*src));
     if (src == NULL)
         return err_set(e, E_NOMEM, "source of %s", k->name);
     src->sync = s;
     src->kind = k;
-    int n = snprintf(src->name, sizeof(src->name), "%s/%s/%s@%s", k->type.group, k->type.version, k->type.plural,
-                     k->cluster_scoped ? "" : s->ns);
+    snprintf(src->ns, sizeof(src->ns), "%s", ns);
+    src->shared = ns[0] != '\0' && strcmp(ns, s->ns) != 0;
+    src->unseen_ns = src->shared;
+    int n = snprintf(src->name, sizeof(src->name), "%s/%s/%s@%s", k->type.group, k->type.version, k->type.plural, ns);
     int m = snprintf(src->meta, sizeof(src->meta), "rv:%.300s", src->name);
     if (n < 0 || m < 0 || (size_t)n >= sizeof(src->name)) {
         free(src);

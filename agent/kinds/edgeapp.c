@@ -8,12 +8,13 @@
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
+#include "flow/policy.h"
 #include "kinds/edgeapp_probe.h"
 #include "kinds/edgeapp_status.h"
 #include "kinds/observe.h"
 #include "kinds/registry.h"
 
-enum { GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128, GRACE_OF_START = -1 };
+enum { GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128, GRACE_OF_START = -1, CHECK_MEMORY = 8 << 20 };
 
 struct app_run {
     struct kind_env *env;
@@ -21,7 +22,9 @@ struct app_run {
     int n_slots;
     bool loaded;
     bool has_grace;
+    bool stopped;     // offline for too long, as a policy says
     int64_t grace_ms; // of the last spec that was read
+    char stop_why[160];
     char probe_why[PROBE_WHY_MAX];
 };
 
@@ -40,7 +43,6 @@ void app_log_name(char out[APP_LOG_NAME_MAX], const char *ns, const char *name, 
 
 static int app_check(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e)
 {
-    enum { CHECK_MEMORY = 8 << 20 };
     struct app_spec spec;
     struct arena a;
     (void)k;
@@ -48,6 +50,25 @@ static int app_check(const struct kind *k, const struct kind_env *env, const str
     int rc = app_spec_decode(&spec, json_get(object, "spec"), env->node, &a, e);
     arena_reset(&a);
     return rc;
+}
+
+static const char *revision_of(struct app_spec *s, const struct kind_env *env, const struct json *object, struct arena *a)
+{
+    struct err ignored = ERR_INIT;
+    return app_spec_decode(s, json_get(object, "spec"), env->node, a, &ignored) == 0 ? s->process.revision : NULL;
+}
+
+// Another revision stops what runs. Scaling, probes and logs disturb nobody.
+static bool app_disturbs(const struct kind *k, const struct kind_env *env, const struct json *now, const struct json *next)
+{
+    struct app_spec was, will;
+    struct arena a;
+    (void)k;
+    arena_init(&a, CHECK_MEMORY);
+    const char *from = revision_of(&was, env, now, &a), *to = revision_of(&will, env, next, &a);
+    bool disturbs = from != NULL && to != NULL && was.replicas > 0 && strcmp(from, to) != 0;
+    arena_reset(&a);
+    return disturbs;
 }
 
 // --- Observing
@@ -279,6 +300,19 @@ static void drop_stale_tries(struct app_run *st, const struct app_spec *spec, co
 
 // --- The pass
 
+// While a policy wants it stopped there is nothing to run; what is remembered of its instances stays.
+static void obey_offline(struct pass *p, struct app_spec *spec)
+{
+    struct app_run *st = p->state;
+    struct policy_subject self = { p->kind->name, p->name, json_path(p->object, "metadata.labels") };
+    bool was = st->stopped;
+    st->stopped = p->env->policy != NULL && policy_stopped_offline(p->env->policy, &self, st->stop_why, sizeof(st->stop_why));
+    if (st->stopped)
+        spec->replicas = 0;
+    if (st->stopped && !was)
+        pass_event(p, false, "StoppedOffline", "Stop", "%s", st->stop_why);
+}
+
 static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, struct err *e)
 {
     struct app_run *st = p->state;
@@ -300,6 +334,7 @@ static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, st
     for (int i = 0; i < spec->replicas; i++)
         app_slot_revision(&st->slots[i], spec->process.revision);
     app_slots_reported(st->slots, spec->replicas, prev);
+    obey_offline(p, spec);
     return 0;
 }
 
@@ -321,6 +356,8 @@ static void report(struct pass *p, const struct app_spec *spec, const struct obs
     app_summarize(spec, o->insts, o->n, st->slots, now_ms, &summary);
     struct app_report r = { spec, o->insts, o->n, st->slots, &summary, now_ms, start_error, st->probe_why };
     app_report_write(p->status, &r);
+    if (st->stopped)
+        status_cond(p->status, "Ready", COND_FALSE, "StoppedOffline", "%s", st->stop_why);
 }
 
 // Nothing new is known: what was reported stands.
@@ -457,7 +494,7 @@ static int app_differences(struct pass *p, struct json *out, struct err *e)
 }
 
 static const char *const app_short_names[] = { "eapp", NULL };
-static const char *const app_conditions[] = { "Accepted", "Progressing", "Ready", NULL };
+static const char *const app_conditions[] = { "Accepted", "Progressing", "Ready", "Waiting", NULL };
 
 const struct kind kind_edgeapp = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgeapps" },
@@ -469,6 +506,7 @@ const struct kind kind_edgeapp = {
     .write_status = true,
     .check = app_check,
     .reconcile = app_reconcile,
+    .disturbs = app_disturbs,
     .gone = app_gone,
     .fini = app_fini,
     .differences = app_differences,

@@ -23,6 +23,7 @@ enum {
     OWNER_RETRY_MS = 60000,
     CHANGE_RETRY_FIRST_MS = 1000,
     CHANGE_RETRY_MAX_MS = 300000,
+    CHECK_MEMORY = 8 << 20,
 };
 
 // --- The spec
@@ -50,7 +51,6 @@ static int decode(const struct kind_env *env, const struct json *spec, struct ar
 
 static int cfg_check(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e)
 {
-    enum { CHECK_MEMORY = 8 << 20 };
     struct cfg_spec spec;
     struct arena a;
     (void)k;
@@ -58,6 +58,25 @@ static int cfg_check(const struct kind *k, const struct kind_env *env, const str
     int rc = decode(env, json_get(object, "spec"), &a, &spec, e);
     arena_reset(&a);
     return rc;
+}
+
+static bool read_spec(const struct kind_env *env, const struct json *object, struct arena *a, struct cfg_spec *out)
+{
+    struct err ignored = ERR_INIT;
+    return decode(env, json_get(object, "spec"), a, out, &ignored) == 0;
+}
+
+// The command that a change of files brings: commonly it restarts who reads them.
+static bool cfg_disturbs(const struct kind *k, const struct kind_env *env, const struct json *now, const struct json *next)
+{
+    struct cfg_spec was, will;
+    struct arena a;
+    (void)k;
+    arena_init(&a, CHECK_MEMORY);
+    bool readable = read_spec(env, now, &a, &was) && read_spec(env, next, &a, &will);
+    bool disturbs = readable && will.on_change.argv != NULL && strcmp(was.revision, will.revision) != 0;
+    arena_reset(&a);
+    return disturbs;
 }
 
 // --- Small things
@@ -481,7 +500,7 @@ static int cfg_differences(struct pass *p, struct json *out, struct err *e)
 }
 
 static const char *const cfg_short_names[] = { "ecfg", NULL };
-static const char *const cfg_conditions[] = { "Accepted", "Progressing", "Ready", "DriftFight", NULL };
+static const char *const cfg_conditions[] = { "Accepted", "Progressing", "Ready", "DriftFight", "Waiting", NULL };
 
 const struct kind kind_edgeconfig = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgeconfigs" },
@@ -493,6 +512,7 @@ const struct kind kind_edgeconfig = {
     .write_status = true,
     .check = cfg_check,
     .reconcile = cfg_reconcile,
+    .disturbs = cfg_disturbs,
     .gone = cfg_gone,
     .cancel = cfg_cancel,
     .fini = cfg_fini,

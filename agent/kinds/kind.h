@@ -24,6 +24,7 @@ struct status; // flow/status.h
 struct node_facts;
 struct engine;
 struct config;
+struct policy;
 
 // What kinds may touch. One per agent; outlives every kind.
 struct kind_env {
@@ -35,10 +36,11 @@ struct kind_env {
     struct cache *cache;
     struct outbox *outbox;
     struct engine *engine;
-    const struct config *config;
-    struct node_facts *facts; // kinds/edgenode.h: what other modules know about this node; NULL = nobody asks
-    const char *node;         // our name
-    const char *ns;           // our namespace, "" when not enrolled
+    const struct config *config; // the effective one: policies are in it
+    struct policy *policy;       // flow/policy.h; NULL = none (tests of one kind)
+    struct node_facts *facts;    // kinds/edgenode.h: what other modules know about this node; NULL = nobody asks
+    const char *node;            // our name
+    const char *ns;              // our namespace, "" when not enrolled
 };
 
 struct kind;
@@ -73,11 +75,16 @@ struct kind {
     bool write_status;  // we may write /status
     bool cluster_scoped;
     bool follows_clock; // its objects are looked at when the wall clock is set, or becomes trusted
+    // Followed in this namespace, too, which all nodes share: read only, neither a status nor an event is written there. NULL = none.
+    const char *shared_ns;
     void *ctx;
 
     // Pure: can the spec be understood? E_INVAL with "spec.replicas: ..." -> Accepted=False, nothing is changed on the machine.
     int (*check)(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e);
     int (*reconcile)(struct pass *p, struct err *e);
+    // Pure: would making `next` true instead of `now` (both whole objects that passed check) disturb what runs? Then it waits for a
+    // maintenance window where policies have any, and `now` is kept true meanwhile. NULL = never.
+    bool (*disturbs)(const struct kind *k, const struct kind_env *env, const struct json *now, const struct json *next);
     // The object is gone (proven): an ordered local stop. 0 = finished, state is freed; E_BUSY = still stopping, called again at
     // requeue_ms or on a change. Also called at boot for state that was left behind by an object that went away (intents).
     int (*gone)(struct pass *p, struct err *e);

@@ -16,6 +16,6 @@ const struct kind *registry_find(const struct registry *r, const char *name);  /
 int registry_each(const struct registry *r, int (*fn)(void *ctx, const struct kind *k), void *ctx);
 size_t registry_count(const struct registry *r);
 
-extern const struct kind kind_edgeapp, kind_edgeconfig, kind_edgejob, kind_edgenode;
+extern const struct kind kind_edgeapp, kind_edgeconfig, kind_edgejob, kind_edgenode, kind_edgepolicy;
 
 #endif

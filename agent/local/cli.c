@@ -35,6 +35,11 @@ static const struct cli_command commands[] = {
     { "logs", "[KIND/]NAME [-f] [--index N | --run RUN] [--tail BYTES]", "output of an EdgeApp or EdgeJob", "", true, cli_logs },
     { "outbox", "[--all] [-o json]", "what the server still has to hear, oldest first",
       "--all shows the events that were acknowledged too, as far as they are kept.\n", true, cli_outbox },
+    { "policy", "[-o json]", "the values that policies can set: what is in force, and who set it",
+      "Policies are EdgePolicy objects of this node's namespace and of edge-system. A value that the environment or --set gives to "
+      "`limpet\n"
+      "run` is not changed by policies.\n",
+      true, cli_policy },
     { "resync", "[--accept]", "list everything again",
       "--accept lets deletes through that are held back because the server's database seems restored, and accepts a changed cluster.\n",
       true, cli_resync },

@@ -48,6 +48,7 @@ int cli_status(struct cli *c);
 int cli_get(struct cli *c);
 int cli_logs(struct cli *c);
 int cli_outbox(struct cli *c);
+int cli_policy(struct cli *c);
 int cli_resync(struct cli *c);
 int cli_store(struct cli *c);
 int cli_join(struct cli *c);

@@ -453,9 +453,9 @@ static const struct op {
     bool changes; // uid 0 only
     int (*fn)(struct client *c, const struct json *q, struct err *e);
 } ops[] = {
-    { "status", false, op_status }, { "get", false, op_get },         { "diff", false, op_diff },      { "logs", false, op_logs },
-    { "outbox", false, op_outbox }, { "resync", true, op_resync },    { "restart", true, op_restart }, { "leave", true, op_leave },
-    { "dump", true, op_dump },      { "leaving", false, op_leaving },
+    { "status", false, op_status },      { "get", false, op_get },      { "diff", false, op_diff },       { "logs", false, op_logs },
+    { "outbox", false, op_outbox },      { "resync", true, op_resync }, { "restart", true, op_restart },  { "leave", true, op_leave },
+    { "policy", false, control_policy }, { "dump", true, op_dump },     { "leaving", false, op_leaving },
 };
 
 static int dispatch(struct client *c, const struct json *q, struct err *e)

@@ -33,6 +33,7 @@ struct control {
     struct client clients[CONTROL_CLIENTS];
 };
 
+int control_policy(struct client *c, const struct json *q, struct err *e); // control_policy.c
 // Answers the request in c->in. Appends lines to c->out; the last one is an end or an error unless c->streaming was set.
 void control_answer(struct client *c, const char *request, size_t len);
 // The next piece of a streamed log. > 0: there may be more at once; 0: not now; < 0: it is over (the last line was added).

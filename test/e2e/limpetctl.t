@@ -9,6 +9,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 limpetctl=${LIMPETCTL:-$here/../../build/limpetctl}
 server=https://192.0.2.1:6443
 work=$(mktemp -d)
+# What install applies, and how many of it are kinds.
+manifests=$(cat "$here"/../../crd/*.yaml | grep -c '^kind:')
+established=$(cat "$here"/../../crd/*.yaml | grep '^kind: CustomResourceDefinition' | sed 's/.*/True/' | paste -sd' ')
 at_exit rm -rf "$work"
 
 # run ARGUMENT...: sets status; the output is in $work/out and $work/err, which are also in out and err.
@@ -82,7 +85,7 @@ test_bad_kubeconfig() {
 
 # --------------------------------------------------------------------------------------------------------------- install
 
-versions() { k get crd,clusterrole,namespace -l app.kubernetes.io/part-of=limpet -o 'jsonpath={range .items[*]}{.metadata.name}={.metadata.resourceVersion} {end}'; }
+versions() { k get crd,clusterrole,role,namespace -A -l app.kubernetes.io/part-of=limpet -o 'jsonpath={range .items[*]}{.metadata.name}={.metadata.resourceVersion} {end}'; }
 
 test_install() {
 	run_is 1 'node add before install' node add pump-3 --server $server
@@ -93,14 +96,14 @@ test_install() {
 
 	run_is 0 'install' install
 	like "$out" 'edgeapps.edge.limpet.dev created' 'says what it did'
-	is "$(grep -c ' created$' "$work/out")" 7 'three definitions, a namespace, three roles'
-	is "$(jsonpath '{.items[*].status.conditions[?(@.type=="Established")].status}' crd -l app.kubernetes.io/part-of=limpet)" 'True True True' \
+	is "$(grep -c ' created$' "$work/out")" "$manifests" 'the definitions, a namespace, the roles'
+	is "$(jsonpath '{.items[*].status.conditions[?(@.type=="Established")].status}' crd -l app.kubernetes.io/part-of=limpet)" "$established" \
 		'all kinds are served when it returns'
 
 	local before
 	before=$(versions)
 	run_is 0 'install again' install
-	is "$(grep -c ' unchanged$' "$work/out")" 7 'says that nothing changed' || diag "$out"
+	is "$(grep -c ' unchanged$' "$work/out")" "$manifests" 'says that nothing changed' || diag "$out"
 	is "$(versions)" "$before" 'and changed nothing'
 }
 
@@ -109,7 +112,7 @@ test_install_repairs() {
 	k patch clusterrole limpet-view --type=json -p "$damage" >/dev/null
 	run_is 0 'install --dry-run after a change by hand' install --dry-run
 	like "$out" 'clusterrole.rbac.authorization.k8s.io/limpet-view configured \(server dry run\)' 'names what differs'
-	is "$(grep -c ' unchanged (server dry run)$' "$work/out")" 6 'and nothing else'
+	is "$(grep -c ' unchanged (server dry run)$' "$work/out")" $((manifests - 1)) 'and nothing else'
 	is "$(jsonpath '{.rules[0].verbs}' clusterrole limpet-view)" '["get"]' 'and leaves it'
 	run install
 	is "$(grep -v unchanged "$work/out")" 'clusterrole.rbac.authorization.k8s.io/limpet-view configured' 'install puts it right, and says so'
@@ -169,6 +172,7 @@ test_add() {
 
 	is "$(as_node "$work/join" /apis/edge.limpet.dev/v1alpha1/namespaces/edge-pump-3/edgeapps)" 200 'the token reads the apps of its namespace'
 	is "$(as_node "$work/join" /apis/edge.limpet.dev/v1alpha1/edgeapps)" 403 'and no others'
+	is "$(as_node "$work/join" /apis/edge.limpet.dev/v1alpha1/namespaces/edge-system/edgepolicies)" 200 'those of edge-system that all nodes share'
 	is "$(as_node "$work/join" /api/v1/namespaces/kube-system)" 200 'and recognises the cluster'
 	ok 'the EdgeNode is there' k get edgenode pump-3 -n edge-pump-3
 	is "$(jsonpath '{.spec.leaseDurationSeconds}' lease pump-3 -n edge-pump-3)" 40 'the Lease is there'
@@ -289,6 +293,7 @@ test_rm() {
 	echo pump-3 | "$limpetctl" node rm pump-3 >"$work/out" 2>"$work/err"
 	is $? 0 'the right one is' || diag "$(<"$work/err")"
 	ok 'the namespace is gone when it returns' test -z "$(k get namespace edge-pump-3 --ignore-not-found -o name)"
+	ok 'and so is the binding in edge-system' test -z "$(k get rolebinding limpet-edge-pump-3 -n edge-system --ignore-not-found -o name)"
 	ok 'and so is the binding in kube-system' test -z "$(k get rolebinding limpet-edge-pump-3 -n kube-system --ignore-not-found -o name)"
 	run_is 0 'and the name can be used again' node add pump-3 --server $server
 	run_is 0 'node rm --yes --no-wait' node rm pump-3 --yes --no-wait

@@ -10,7 +10,7 @@
 #include "sim_world.h"
 #include "tap.h"
 
-enum { SEED = 20, SETTLE_MS = 2 * MINUTE, KINDS = 4, BACK_MS = 5 * MINUTE, SHOWN = 40 };
+enum { SEED = 20, SETTLE_MS = 2 * MINUTE, SOURCES = 6, BACK_MS = 5 * MINUTE, SHOWN = 40 };
 
 #define APP "edgeapps/" SIM_NS "/app-0"
 #define FILE_0 "/etc/app/cfg-0-a.conf"
@@ -329,7 +329,7 @@ static void too_old_once(bool old_server)
     sim_net_link(&w->net, NET_FINE);
     becomes_right(w, BACK_MS, "field 14: the resourceVersion is too old: the agent lists again");
     world_live(w, 10 * MINUTE);
-    is_int((intmax_t)(relists(w) - before), KINDS, "field 14: each kind once (%s)", old_server ? "pages" : "streamed");
+    is_int((intmax_t)(relists(w) - before), SOURCES, "field 14: each source once (%s)", old_server ? "pages" : "streamed");
     world_end(w, "field 14");
 }
 

@@ -384,7 +384,7 @@ static void absence(void)
     turn(2);
     is_int(script.gones, 0, "absence without proof stops nothing");
     NEEDS(intent_put(env.db, "things/ns/g", "mine", "1", &e));
-    engine_swept(engine, &kind);
+    engine_swept(engine, &kind, "ns");
     script.gone_busy = 2;
     turn(1);
     run_for(1000);

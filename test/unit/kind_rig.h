@@ -24,6 +24,7 @@
 #include "config/config.h"
 #include "data/key.h"
 #include "fake_clock.h"
+#include "flow/policy.h"
 #include "flow/reconcile.h"
 #include "kinds/edgenode.h"
 #include "tap.h"
@@ -44,6 +45,7 @@ struct rig {
     struct outbox *outbox;
     struct registry *registry;
     struct engine *engine;
+    struct policy *policy;
     struct config config;
     struct node_facts facts;
     struct kind_env env;
@@ -133,6 +135,21 @@ static bool rig_commit_out(struct loop_hook *h)
     return rig_commit(container_of(h, struct rig, commit_out));
 }
 
+static int rig_touch(void *ctx, struct object_state *os)
+{
+    engine_touch_state(ctx, os, "policy");
+    return 0;
+}
+
+static void rig_policy_changed(void *ctx, unsigned what)
+{
+    struct rig *r = ctx;
+    if ((what & POLICY_CHANGED_WINDOWS) != 0)
+        engine_windows_changed(r->engine);
+    if ((what & POLICY_CHANGED_OFFLINE) != 0)
+        engine_each(r->engine, rig_touch, r->engine);
+}
+
 static void rig_open(struct rig *r)
 {
     struct err e = ERR_INIT;
@@ -147,6 +164,11 @@ static void rig_open(struct rig *r)
     rig_must(registry_add(r->registry, &kind_edgeconfig, &e), &e, "EdgeConfig");
     rig_must(registry_add(r->registry, &kind_edgejob, &e), &e, "EdgeJob");
     rig_must(registry_add(r->registry, &kind_edgenode, &e), &e, "EdgeNode");
+    rig_must(registry_add(r->registry, &kind_edgepolicy, &e), &e, "EdgePolicy");
+    struct policy_conf pc = {
+        .loop = r->loop, .clock = &r->fc.clock, .db = r->db, .config = &r->config, .changed = rig_policy_changed, .ctx = r
+    };
+    rig_must(policy_new(&r->policy, &pc, &e), &e, "policy");
     r->env = (struct kind_env){ .loop = r->loop,
                                 .clock = &r->fc.clock,
                                 .disk = r->disk,
@@ -154,7 +176,8 @@ static void rig_open(struct rig *r)
                                 .db = r->db,
                                 .cache = r->cache,
                                 .outbox = r->outbox,
-                                .config = &r->config,
+                                .config = &r->policy->effective,
+                                .policy = r->policy,
                                 .facts = &r->facts,
                                 .node = "edge-1",
                                 .ns = RIG_NS };
@@ -164,6 +187,7 @@ static void rig_open(struct rig *r)
     loop_hook_add(r->loop, &r->commit_out, rig_commit_out);
     rig_must(r->port->ops->adopt(r->port, &e), &e, "adopt");
     rig_must(engine_boot(r->engine, &e), &e, "boot");
+    engine_windows_changed(r->engine);
 }
 
 static void rig_close(struct rig *r, bool crash)
@@ -172,6 +196,7 @@ static void rig_close(struct rig *r, bool crash)
     loop_hook_del(&r->work);
     loop_hook_del(&r->commit_out);
     engine_free(r->engine);
+    policy_free(r->policy);
     registry_free(r->registry);
     if (crash)
         db_abandon(r->db);
@@ -278,30 +303,40 @@ static void rig_run(struct rig *r, int64_t ms)
 
 // --- What sync does
 
-static const char *rig_key(struct rig *r, const char *plural, const char *name)
+static const char *rig_key_in(struct rig *r, const char *ns, const char *plural, const char *name)
 {
     char *t = rig_text(r);
-    snprintf(t, RIG_TEXT_MAX, "%s/" RIG_NS "/%s", plural, name);
+    snprintf(t, RIG_TEXT_MAX, "%s/%s/%s", plural, ns, name);
     return t;
 }
 
-static void rig_apply(struct rig *r, const char *plural, const char *name, const char *spec)
+static const char *rig_key(struct rig *r, const char *plural, const char *name)
+{
+    return rig_key_in(r, RIG_NS, plural, name);
+}
+
+static void rig_apply_in(struct rig *r, const char *ns, const char *plural, const char *name, const char *spec)
 {
     struct err e = ERR_INIT;
     struct object_view v;
     struct buf json = BUF_INIT(OBJ_MAX);
     r->generation++;
     rig_must(buf_addf(&json, &e,
-                      "{\"apiVersion\":\"edge.limpet.dev/v1alpha1\",\"kind\":\"K\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"" RIG_NS
-                      "\",\"uid\":\"uid-%s-%s\",\"resourceVersion\":\"%lld\",\"generation\":%lld},\"spec\":%s}",
-                      name, plural, name, (long long)r->generation, (long long)r->generation, spec),
+                      "{\"apiVersion\":\"edge.limpet.dev/v1alpha1\",\"kind\":\"K\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\","
+                      "\"uid\":\"uid-%s-%s\",\"resourceVersion\":\"%lld\",\"generation\":%lld},\"spec\":%s}",
+                      name, ns, plural, name, (long long)r->generation, (long long)r->generation, spec),
              &e, "object");
     rig_must(object_scan(&v, json.data, json.len, &e), &e, "scan");
-    const char *key = rig_key(r, plural, name);
+    const char *key = rig_key_in(r, ns, plural, name);
     if (cache_put(r->cache, "test", key, &v, json.data, json.len, &e) < 0)
         rig_must(e.cls, &e, "cache");
     engine_object_changed(r->engine, key);
     buf_fini(&json);
+}
+
+static void rig_apply(struct rig *r, const char *plural, const char *name, const char *spec)
+{
+    rig_apply_in(r, RIG_NS, plural, name, spec);
 }
 
 static UNUSED void rig_delete(struct rig *r, const char *plural, const char *name)

@@ -12,6 +12,7 @@ my %path_of = (
     EdgeConfig => 'edgeconfigs',
     EdgeJob    => 'edgejobs',
     EdgeNode   => 'edgenodes',
+    EdgePolicy => 'edgepolicies',
 );
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 

@@ -462,4 +462,95 @@ my $node = {
     ],
 };
 
-return { EdgeApp => $app, EdgeConfig => $config, EdgeJob => $job, EdgeNode => $node };
+sub refused_duration {
+    my ($path, $below, $above) = @_;
+    return (
+        [ $path, minLength => '' ],
+        [ $path, maxLength => '1' x 32 . 's' ],
+        [ $path, pattern => '5 minutes' ],
+        [ $path, rule => $below ],
+        [ $path, rule => $above ],
+    );
+}
+
+sub refused_windows {
+    my ($path) = @_;
+    my $first = $path . '[0]';
+    return (
+        [ $path, maxItems => many(17, sub { ({ daily => '22:00-06:00' }) }) ],
+        (map { [ $first, rule => $_ ] } {}, { daily => '22:00-06:00', duration => '1h' }, { start => '02:00' }, { schedule => '0 2 * * *' },
+            { start => '02:00', schedule => '0 2 * * *', duration => '1h' }, { schedule => '0 2 * * *', days => ['Sun'], duration => '1h' }),
+        [ "$first.daily", minLength => '1:00-02:00' ],
+        [ "$first.daily", maxLength => '01:00-02:000' ],
+        [ "$first.daily", pattern => '22:00-24:00' ],
+        [ "$first.schedule", minLength => '' ],
+        [ "$first.schedule", maxLength => long(129) ],
+        [ "$first.days", minItems => [] ],
+        [ "$first.days", maxItems => [ qw(Sun Mon Tue Wed Thu Fri Sat Sun) ] ],
+        [ $first . '.days[0]', enum => 'Sunday' ],
+        [ "$first.start", minLength => '2:00' ],
+        [ "$first.start", maxLength => '02:000' ],
+        [ "$first.start", pattern => '24:00' ],
+        refused_duration("$first.duration", '59s', '169h'),
+        [ "$first.timeZone", minLength => '' ],
+        [ "$first.timeZone", maxLength => long(65) ],
+    );
+}
+
+my $window = { days => ['Sat'], start => '02:00', duration => '2h', timeZone => 'Europe/Berlin' };
+my $rule = 'spec.offline[0]';
+
+my $policy = {
+    whole => {
+        spec => {
+            priority => 10,
+            nodeSelector => { matchLabels => { place => 'hall', 'example.org/line' => '' } },
+            sync => { mode => 'watch', interval => '30s', metered => { mode => 'poll', interval => '5m', windows => [$window] } },
+            lease => { interval => '20s', duration => '1m' },
+            offline => [ { selector => { kinds => ['EdgeApp'], names => ['web'], matchLabels => { safe => 'yes' } }, behavior => 'RunOnly', after => '1h' } ],
+            outbox => { maxEvents => 100, shedFirst => 'Normal' },
+            maintenance => { windows => [$window] },
+        },
+        status => { observedGeneration => 2, inForceGeneration => 1, conditions => [$condition] },
+    },
+    least => { spec => {} },
+    defaults => {},
+    refused => [
+        [ '', required => 'spec' ],
+        refused_range('spec.priority', -1000001, 1000001),
+        [ 'spec.sync.mode', enum => 'push' ],
+        refused_duration('spec.sync.interval', '499ms', '25h'),
+        [ 'spec.sync.metered.mode', enum => 'push' ],
+        refused_duration('spec.sync.metered.interval', '499ms', '25h'),
+        refused_windows('spec.sync.metered.windows'),
+        refused_duration('spec.lease.interval', '999ms', '25h'),
+        refused_duration('spec.lease.duration', '1999ms', '25h'),
+        [ 'spec.lease', rule => { interval => '20s', duration => '39s' } ],
+        [ 'spec.offline', maxItems => many(17, sub { ({ behavior => 'Keep' }) }) ],
+        [ $rule, required => 'behavior' ],
+        [ "$rule.behavior", enum => 'Pause' ],
+        [ "$rule.selector.kinds", maxItems => [ ('EdgeApp') x 9 ] ],
+        [ "$rule.selector.kinds[0]", enum => 'EdgeConfig' ],
+        [ "$rule.selector.names", maxItems => many(65) ],
+        [ "$rule.selector.names[0]", minLength => '' ],
+        [ "$rule.selector.names[0]", maxLength => long(254) ],
+        refused_duration("$rule.after", '9s', '87601h'),
+        refused_range('spec.outbox.maxEvents', 9, 1000001),
+        [ 'spec.outbox.shedFirst', enum => 'Newest' ],
+        refused_windows('spec.maintenance.windows'),
+        [ 'status.observedGeneration', minimum => -1 ],
+        [ 'status.inForceGeneration', minimum => -1 ],
+        refused_conditions(),
+    ],
+    accepted => [
+        [ 'spec.sync.interval', '500ms' ], [ 'spec.sync.interval', '24h' ], [ 'spec.sync.interval', '1h30m0.5s' ],
+        [ 'spec.lease', { interval => '20s', duration => '40s' } ], [ 'spec.lease', { interval => '10h' } ],
+        [ 'spec.maintenance.windows', [] ], [ 'spec.maintenance.windows', [ { daily => '22:00-06:00' } ] ],
+        [ 'spec.maintenance.windows', [ { schedule => '30 2 * * SAT', duration => '1h' } ] ],
+        [ 'spec.maintenance.windows', [ { start => '23:59', duration => '1m' } ] ],
+        [ 'spec.offline', [ { behavior => 'Keep' } ] ], [ "$rule.after", '10s' ],
+        [ 'status.inForceGeneration', 0 ],
+    ],
+};
+
+return { EdgeApp => $app, EdgeConfig => $config, EdgeJob => $job, EdgeNode => $node, EdgePolicy => $policy };

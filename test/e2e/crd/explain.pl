@@ -36,6 +36,9 @@ my @taught = (
     [ 'edgejob.status.runs',          'Finished runs, the newest first' ],
     [ 'enode',                        '`limpetctl node list` tells it' ],
     [ 'edgenode.status.conditions',   'IdentityLost' ],
+    [ 'edgepolicy',                   'A policy in a node\'s own namespace is for that node' ],
+    [ 'epol.spec.maintenance.windows', 'gets the condition Waiting' ],
+    [ 'epol.spec.offline.behavior',   'RunOnly: all others are.' ],
 );
 
 my @columns = (
@@ -43,6 +46,7 @@ my @columns = (
     [ ecfg  => 'NAME READY REASON FILES REPAIRS AGE' ],
     [ ejob  => 'NAME STATE SCHEDULE SUCCEEDED FAILED LAST NEXT AGE' ],
     [ enode => 'NAME VERSION ARCH OS ADDRESS AGE' ],
+    [ epol  => 'NAME PRIORITY ACCEPTED REASON AGE' ],
 );
 
 sub check_selector {
@@ -68,7 +72,7 @@ sub wait_for_schemas {
     my ($api) = @_;
     for (1 .. 600) {
         my (undef, $schemas) = $api->get('/openapi/v3/apis/edge.limpet.dev/v1alpha1');
-        return 1 if 4 == grep { /EdgeApp$|EdgeConfig$|EdgeJob$|EdgeNode$/ } keys %{ $schemas->{components}{schemas} || {} };
+        return 1 if 5 == grep { /EdgeApp$|EdgeConfig$|EdgeJob$|EdgeNode$|EdgePolicy$/ } keys %{ $schemas->{components}{schemas} || {} };
         select undef, undef, undef, 0.2;
     }
     return 0;
@@ -86,11 +90,13 @@ return sub {
     $api->post($api->path(EdgeConfig => 'default'), $api->object(EdgeConfig => 'one', spec => { files => [ { path => '/f', content => '' } ] }));
     $api->post($api->path(EdgeJob    => 'default'), $api->object(EdgeJob => 'one', spec => { command => ['true'] }));
     $api->post($api->path(EdgeNode   => 'default'), $api->object(EdgeNode => 'one'));
+    $api->post($api->path(EdgePolicy => 'default'), $api->object(EdgePolicy => 'one', spec => {}));
     for (@columns) {
         my ($kind, $header) = @$_;
         like output_of("get $kind -n default"), qr/^\Q$header\E /, "get $kind: $header";
     }
     my $all = output_of('get edge -n default -o name');
-    like $all, qr{edgeapp\S+/at-here .*edgeconfig\S+/one .*edgejob\S+/one .*edgenode\S+/one}, 'get edge lists every kind';
-    $api->delete($api->path(@$_)) for [ EdgeApp => 'default' ], [ EdgeConfig => 'default' ], [ EdgeJob => 'default' ], [ EdgeNode => 'default' ];
+    like $all, qr{edgeapp\S+/at-here .*edgeconfig\S+/one .*edgejob\S+/one .*edgenode\S+/one .*edgepolicy\S+/one}, 'get edge lists every kind';
+    $api->delete($api->path(@$_)) for [ EdgeApp => 'default' ], [ EdgeConfig => 'default' ], [ EdgeJob => 'default' ], [ EdgeNode => 'default' ],
+        [ EdgePolicy => 'default' ];
 };

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 
-my @kinds = qw(edgeapps edgeconfigs edgejobs edgenodes);
+my @kinds = qw(edgeapps edgeconfigs edgejobs edgenodes edgepolicies);
 
 sub kubectl {
     my ($arguments) = @_;
@@ -29,7 +29,7 @@ sub check_crd {
     ok exists $version->{subresources}{status}, "$plural: has a status subresource";
     is_deeply $crd->{spec}{names}{categories}, ['edge'], "$plural: is in category edge";
     is_deeply [ map { $_->{jsonPath} } @{ $version->{selectableFields} || [] } ],
-        $plural eq 'edgenodes' ? [] : ['.spec.nodeName'], "$plural: selectable fields";
+        $plural =~ /^(edgenodes|edgepolicies)$/ ? [] : ['.spec.nodeName'], "$plural: selectable fields";
 }
 
 # A field without a description is one that `kubectl explain` does not explain.

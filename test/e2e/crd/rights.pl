@@ -16,12 +16,15 @@ my @own_rules = (
     [ 'edge.limpet.dev',     'edgejobs/status',       '',                 'get patch' ],
     [ 'edge.limpet.dev',     'edgenodes',             '',                 'get list watch' ],
     [ 'edge.limpet.dev',     'edgenodes/status',      '',                 'get patch' ],
+    [ 'edge.limpet.dev',     'edgepolicies',          '',                 'get list watch' ],
+    [ 'edge.limpet.dev',     'edgepolicies/status',   '',                 'get patch' ],
     [ 'events.k8s.io',       'events',                '',                 'create patch' ],
     [ 'coordination.k8s.io', 'leases',                '',                 'create get patch' ],
     [ '',                    'namespaces',            'edge-edge-1',      'get' ],
     [ '',                    'serviceaccounts/token', 'limpet',           'create' ],
 );
 my @kube_system_rules = ([ '', 'namespaces', 'kube-system', 'get' ]);
+my @shared_rules = ([ 'edge.limpet.dev', 'edgepolicies', '', 'get list watch' ], [ '', 'namespaces', 'edge-system', 'get' ]);
 
 sub apply_node {
     my ($top, $node, $namespace) = @_;
@@ -64,10 +67,12 @@ sub check_answers {
     my $node  = $api->as('edge-edge-1', 'limpet');
     my $own   = $api->path(EdgeApp => 'edge-edge-1');
     my $other = $api->path(EdgeApp => 'edge-edge-2');
+    my $shared = $api->path(EdgePolicy => 'edge-system');
     my $all   = '/apis/edge.limpet.dev/v1alpha1/edgeapps';
     my $app   = $api->object(EdgeApp => 'app', spec => { command => ['true'] });
     $api->post($own, $app);
     $api->post($other, $app);
+    $api->post($shared, $api->object(EdgePolicy => 'fleet', spec => {}));
 
     my @requests = (
         [ 'lists its own apps',                      200, GET    => $own ],
@@ -82,6 +87,11 @@ sub check_answers {
         [ 'does not list another node\'s apps',      403, GET    => $other ],
         [ 'does not patch another node\'s status',   403, PATCH  => "$other/app/status", { status => { replicas => 0 } } ],
         [ 'does not list the apps of all nodes',     403, GET    => $all ],
+        [ 'lists the shared policies',               200, GET    => $shared ],
+        [ 'does not make shared policies',           403, POST   => $shared, $api->object(EdgePolicy => 'new', spec => {}) ],
+        [ 'nor writes their status',                 403, PATCH  => "$shared/fleet/status", { status => { inForceGeneration => 1 } } ],
+        [ 'lists no shared apps',                    403, GET    => $api->path(EdgeApp => 'edge-system') ],
+        [ 'gets the shared namespace',               200, GET    => '/api/v1/namespaces/edge-system' ],
         [ 'gets its own namespace',                  200, GET    => '/api/v1/namespaces/edge-edge-1' ],
         [ 'gets kube-system',                        200, GET    => '/api/v1/namespaces/kube-system' ],
         [ 'no other namespace',                      403, GET    => '/api/v1/namespaces/edge-edge-2' ],
@@ -129,7 +139,7 @@ sub check_wildcards {
     my $rbac = '/apis/rbac.authorization.k8s.io/v1';
     my @lists = map { ($api->get("$rbac/$_?labelSelector=app.kubernetes.io/part-of=limpet"))[1] } qw(clusterroles roles);
     my @roles = map { @{ $_->{items} } } @lists;
-    is scalar @roles, 5, 'the roles are labelled: three for the cluster, one for each of two nodes';
+    is scalar @roles, 6, 'the roles are labelled: three for the cluster, one for what is shared, one for each of two nodes';
     for my $role (@roles) {
         my @words = map { my $rule = $_; map { @{ $rule->{$_} || [] } } qw(apiGroups resources resourceNames verbs) } @{ $role->{rules} };
         is_deeply [ grep { /\*/ } @words ], [], "no wildcard in $role->{metadata}{name}";
@@ -152,7 +162,8 @@ return sub {
     my ($api, $top) = @_;
     ok apply_node($top, $_, $namespace_of{$_}), "the manifests of $_ apply" for sort keys %namespace_of;
     check_rules($api, 'edge-1', 'edge-edge-1', @own_rules);
-    check_rules($api, 'edge-1', $_) for qw(edge-edge-2 edge-system default);
+    check_rules($api, 'edge-1', $_) for qw(edge-edge-2 default);
+    check_rules($api, 'edge-1', 'edge-system', @shared_rules);
     check_rules($api, 'edge-1', 'kube-system', @kube_system_rules);
     check_answers($api);
     ok wait_for_aggregation($api), 'the built-in roles take in the edge resources';

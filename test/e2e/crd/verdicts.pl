@@ -156,7 +156,8 @@ sub check_defaults {
 
 sub check_kind {
     my ($api, $kind, $table) = @_;
-    my (undef, $crd) = $api->get('/apis/apiextensions.k8s.io/v1/customresourcedefinitions/' . lc($kind) . 's.edge.limpet.dev');
+    my ($plural) = $api->path($kind, $namespace) =~ m{([^/]+)$};
+    my (undef, $crd) = $api->get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/$plural.edge.limpet.dev");
     my $schema = $crd->{spec}{versions}[0]{schema}{openAPIV3Schema};
     my $known  = constraints($schema);
     my $base   = $api->object($kind => 'whole', %{ $table->{whole} });

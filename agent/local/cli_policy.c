@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <string.h>
+
+#include "local/cli.h"
+
+static const char *text(const struct json *j, const char *path)
+{
+    const char *s = json_str(json_path(j, path));
+    return s != NULL ? s : "";
+}
+
+static int64_t number(const struct json *j, const char *path)
+{
+    int64_t v = 0;
+    return json_i64(json_path(j, path), &v) ? v : 0;
+}
+
+static int print(const struct json *j, const char *end)
+{
+    struct buf b AUTO_BUF = BUF_INIT(4 * 1024 * 1024);
+    struct err e = ERR_INIT;
+    if (json_print(j, &b, &e) < 0)
+        return e.cls;
+    printf("%s%s", buf_str(&b), end);
+    return 0;
+}
+
+static void show_value(const struct json *v)
+{
+    const char *value = text(v, "value");
+    bool is_list = json_type(json_get(v, "value")) == JSON_ARRAY;
+    printf("%-24s %-10s ", text(v, "name"),
+           is_list ? (json_len(json_get(v, "value")) > 0 ? "below" : "none") : (value[0] != '\0' ? value : "-"));
+    if (strcmp(text(v, "source"), "policy") == 0)
+        printf("policy %s (priority %" PRId64 ")\n", text(v, "policy"), number(v, "priority"));
+    else
+        printf("%s\n", text(v, "source"));
+    json_each(item, is_list ? json_get(v, "value") : NULL)
+    {
+        fputs("    ", stdout);
+        (void)print(item, "\n");
+    }
+}
+
+static int show(void *ctx, const struct json *j)
+{
+    const struct json *m = json_get(j, "maintenance");
+    if (*(const bool *)ctx)
+        return print(j, "\n");
+    printf("%-24s %-10s %s\n", "VALUE", "NOW", "SET BY");
+    json_each(v, json_get(j, "values")) show_value(v);
+    if (json_bool(json_get(j, "metered"), false))
+        puts("The link is metered now: sync.metered counts instead of sync.");
+    if (number(j, "offlineSeconds") > 0)
+        printf("Offline for %" PRId64 " s.\n", number(j, "offlineSeconds"));
+    if (!json_bool(json_get(m, "windows"), false))
+        puts("Maintenance: always, as no policy has a window.");
+    else if (json_bool(json_get(m, "open"), false))
+        printf("Maintenance: a window is open until %s.\n", text(m, "closes"));
+    else
+        printf("Maintenance: changes that disturb wait %s.\n", text(m, "why"));
+    return 0;
+}
+
+int cli_policy(struct cli *c)
+{
+    struct err e = ERR_INIT;
+    bool json = false;
+    for (int i = 1; i < c->argc; i++) {
+        bool missing;
+        const char *v = cli_value(c, &i, "-o", &missing);
+        if (missing || (v != NULL && strcmp(v, "json") != 0))
+            return cli_usage(c, "-o takes json");
+        if (v == NULL)
+            return cli_usage(c, "unknown argument %s", c->argv[i]);
+        json = true;
+    }
+    struct json *q AUTO_JSON = cli_request("policy");
+    return cli_ask(c, q, show, &json, &e) < 0 ? cli_fail(&e) : EXIT_OK;
+}
