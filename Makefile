@@ -331,10 +331,11 @@ bench: ## the numbers of DESIGN.md, measured; build/bench.json; BENCH="--quick",
 	@O=$(abspath $(O)) python3 test/bench/bench.py $(BENCH)
 
 .PHONY: vm-torture
-vm-torture: ## power cuts of an emulated machine, CUTS=30, and its limits; SEED=S as before; build/vm-torture.json
+vm-torture: ## an emulated machine loses its power, CUTS=30 times: build/vm-torture.json, docs/RELIABILITY.md; SEED=S
 	@deps/tools.sh test
 	@$(MAKE) $(JOBS) all cluster
-	@python3 test/vm/powercut.py --cuts $(or $(CUTS),30) $(if $(SEED),--seed $(SEED)) --json $(O)/vm-torture.json
+	@python3 test/vm/powercut.py --cuts $(or $(CUTS),30) $(if $(SEED),--seed $(SEED)) --json $(O)/vm-torture.json \
+	  $(if $(CUTS),,--page docs/RELIABILITY.md)
 
 ci: ## what CI runs
 	@bash .ci/run

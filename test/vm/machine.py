@@ -34,7 +34,7 @@ class Machine:
         self.rig = rig
         os.makedirs(directory, exist_ok=True)
         self.disks = [self._disk("root"), self._disk("state")]
-        self.log = os.path.join(directory, "agent.log")
+        self.log, self.marks_file = os.path.join(directory, "agent.log"), os.path.join(directory, "marks")
         self.process = self.door = self.qmp = None
         self.requests = 0
         self.started = self.up_s = 0.0
@@ -104,19 +104,25 @@ class Machine:
     def _command(self, clock):
         at = lambda name: os.path.join(self.dir, name)
         forward = f"guestfwd=tcp:10.0.2.100:6443-cmd:{BUSYBOX} nc 127.0.0.1 {self.server_port}"
-        command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc", "-accel", "tcg", "-cpu", "max",
+        command = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc", "-accel", "tcg", "-cpu", "max",
                    "-m", "256", "-smp", "1", "-S", "-no-reboot", "-rtc", "base=" + (clock or "utc"),
                    "-kernel", os.path.join(IMAGES, "kernel"), "-initrd", os.path.join(IMAGES, "initrd"),
                    "-append", "console=ttyS0 quiet panic=-1 mitigations=off systemd.show_status=0 systemd.unified_cgroup_hierarchy=1",
                    "-chardev", f"file,id=console,path={at('console.log')},append=on", "-serial", "chardev:console", "-chardev", f"socket,id=qmp,path={at('qmp.sock')}", "-mon", "qmp,mode=control",
                    "-device", "virtio-serial", "-chardev", f"socket,id=door,path={at('door.sock')}", "-device", "virtserialport,chardev=door,name=door",
                    "-chardev", f"file,id=log,path={self.log},append=on", "-device", "virtserialport,chardev=log,name=log",
+                   "-chardev", f"file,id=marks,path={self.marks_file},append=on", "-device", "virtserialport,chardev=marks,name=marks",
                    "-netdev", f"user,id=net,restrict=on,{forward}", "-device", "virtio-net,netdev=net,id=cable,romfile="]
         for disk in self.disks:
             name = os.path.basename(disk.path).split(".")[0]
             command += ["-blockdev", f"driver=nbd,node-name={name},server.type=unix,server.path={disk.path},cache.direct=on",
                         "-device", f"virtio-blk-pci,drive={name},write-cache=on"]
         return command
+
+    def marks(self):
+        """What workloads wrote to the port of that name, a list of words a line; a power cut may take the end of the last line."""
+        with open(self.marks_file, encoding="ascii", errors="replace") as f:
+            return [line.split() for line in f if line.endswith("\n")]
 
     # --- the cable
 

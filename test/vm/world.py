@@ -17,6 +17,7 @@ NS = "edge-vm"
 DIR = "/srv/vm"
 FILES = {"plain": ["plain.a", "plain.b"], "owed": ["owed.conf"], "other": ["other.conf"]}
 APPS = ["steady", "single", "beat"]
+JOBS = ["once", "sure", "cron"]
 # What an onChange made is only there after a power cut if the onChange saw to it.
 ON_CHANGE = f"cp {DIR}/owed.conf {DIR}/owed.new && sync {DIR}/owed.new && mv {DIR}/owed.new {DIR}/owed.seen && sync {DIR}"
 COMMANDS = {
@@ -24,6 +25,16 @@ COMMANDS = {
     "single": f"exec 9>/run/single.lock; flock -n 9 || {{ echo twice >>{DIR}/twice; exit 9; }}; exec sleep 100000",
     "beat": "sleep 4; exit 3",
 }
+# A mark leaves the machine as it is made: what a job did is known whatever the power cut takes. One writer at a time has the port.
+MARK = 'mark() { (flock 9; echo "$1 $JOB $VERSION $LIMPET_RUN ${LIMPET_SCHEDULED:--}" >/dev/virtio-ports/marks) 9>/run/marks.lock; }; '
+JOB_COMMAND = MARK + "mark begin; sleep 0.5; mark end"
+JOB_SPECS = {
+    "once": {"execution": "AtMostOnce", "backoffLimit": 0},
+    "sure": {"execution": "AtLeastOnce", "backoffLimit": 1000},
+    "cron": {"execution": "AtMostOnce", "backoffLimit": 0, "schedule": "* * * * *", "startingDeadlineSeconds": 45, "concurrencyPolicy": "Forbid"},
+}
+# Of these the status changes by itself all the time, and Ready comes and goes.
+RESTLESS = ("beat", "cron")
 # Every process of an app by its environment: no process is started for it.
 PROCESSES = """for p in /proc/[0-9]*; do
 	mapfile -d '' env <$p/environ || continue
@@ -34,9 +45,12 @@ done 2>/dev/null
 """
 
 
+HUGE = 1_000_000  # versions from here on have 900 KB
+
+
 def body(path, version):
     """Of a file; from 1 to 200 lines, so that some fit into a sector and others into no page."""
-    lines = (version * 7919 + len(path)) % 200 + 1
+    lines = (version * 7919 + len(path)) % 200 + 1 if version < HUGE else 20_000
     return "".join(f"{path} version {version} line {i} of {lines}\n" for i in range(1, lines + 1))
 
 
@@ -51,7 +65,7 @@ class World:
         self.rng = random.Random(f"world {seed}")
         self.client = cluster.client()
         self.hold = threading.Lock()
-        self.version = {name: 0 for name in [*FILES, *APPS]}
+        self.version = {name: 0 for name in [*FILES, *APPS, *JOBS]}
         self.ever = {}  # sha -> (path, version)
         self.changes = 0
         self.stopped = threading.Event()
@@ -63,6 +77,8 @@ class World:
             self.client.create(NS, "edgeconfigs", self._object("EdgeConfig", name, self._config(name)))
         for name in APPS:
             self.client.create(NS, "edgeapps", self._object("EdgeApp", name, self._app(name)))
+        for name in JOBS:
+            self.client.create(NS, "edgejobs", self._object("EdgeJob", name, self._job(name)))
         self.thread.start()
 
     def stop(self):
@@ -90,19 +106,30 @@ class World:
         return {"command": ["/bin/sh", "-c", COMMANDS[name]], "terminationGracePeriodSeconds": 1,
                 "env": [{"name": "APP", "value": name}, {"name": "VERSION", "value": str(self.version[name])}]}
 
+    def _job(self, name):
+        return {"command": ["/bin/bash", "-c", JOB_COMMAND], "terminationGracePeriodSeconds": 1,
+                "env": [{"name": "JOB", "value": name}, {"name": "VERSION", "value": str(self.version[name])}], **JOB_SPECS[name]}
+
     def _keep_changing(self):
         try:
             while not self.stopped.wait(self.rng.uniform(0.1, 1.5)):
                 with self.hold:
-                    self._change(self.rng.choice([*FILES, *FILES, *APPS]))
+                    self._change(self.rng.choice([*FILES, *FILES, *APPS, "once", "sure"]))
         except (OSError, BenchError) as e:
             self.failure = e
 
-    def _change(self, name):
-        self.version[name] += 1
+    def change(self, name, version=None):
+        """To that version, or to the next one."""
+        with self.hold:
+            self._change(name, version)
+
+    def _change(self, name, version=None):
+        self.version[name] = self.version[name] + 1 if version is None else version
         self.changes += 1
         if name in FILES:
             self.client.patch(NS, "edgeconfigs", name, {"spec": self._config(name)})
+        elif name in JOBS:
+            self.client.patch(NS, "edgejobs", name, {"spec": self._job(name)})
         else:
             self.client.patch(NS, "edgeapps", name, {"spec": self._app(name)})
 
@@ -161,6 +188,10 @@ class Seen:
         for app, version in self.wants_apps().items():
             if app != "beat" and self.running(app) != [version]:
                 return f"{app} runs as {self.running(app)}, wanted is {version}"
+        for job in ("once", "sure"):
+            state = self.statuses.get(job, {}).get("state")
+            if job in self.objects and state != "Succeeded" and not (job == "once" and state == "Unknown"):
+                return f"the job {job} is {state}"
         return None
 
 
@@ -185,7 +216,7 @@ class Server:
     def objects(self):
         """name -> object, of the kinds that the world changes."""
         return {o["metadata"]["name"]: o
-                for plural in ("edgeapps", "edgeconfigs") for o in self.client.get(f"{EDGE}/{NS}/{plural}")["items"]}
+                for plural in ("edgeapps", "edgeconfigs", "edgejobs") for o in self.client.get(f"{EDGE}/{NS}/{plural}")["items"]}
 
     def node(self):
         return self.client.get(f"{EDGE}/{NS}/edgenodes/vm")
@@ -207,9 +238,9 @@ def not_told(objects, seen):
         status = o.get("status") or {}
         if status.get("observedGeneration") != o["metadata"]["generation"]:
             return f"{name}: generation {o['metadata']['generation']}, the status speaks of {status.get('observedGeneration')}"
-        if name != "beat" and condition(o, "Ready") != "True":
+        if name not in RESTLESS and condition(o, "Ready") != "True" and status.get("state") != "Unknown":
             return f"{name} is not Ready: {status}"
-        if name != "beat" and status != seen.statuses.get(name):
+        if name not in RESTLESS and status != seen.statuses.get(name):
             return f"{name}: the server has {status}, the machine {seen.statuses.get(name)}"
     return None
 
@@ -249,6 +280,7 @@ class Ledger:
         self.owed, self.told, self.lost, self.twice = {}, set(), [], []
         self.generation = {}  # name -> newest observedGeneration seen in the store
         self.cached = {}  # name -> newest generation of a spec seen in the store
+        self.succeeded = {}  # run of a job, seen as succeeded -> the job
 
     def witness(self, seen):
         for name, row in seen.events.items():
@@ -256,8 +288,23 @@ class Ledger:
                 self.owed[name] = f"{row['reason']}: {row['note']}"
         for name, status in seen.statuses.items():
             self.generation[name] = max(self.generation.get(name, 0), status.get("observedGeneration", 0))
+            for run in status.get("runs", []):
+                if run["outcome"] == "Succeeded":
+                    self.succeeded[run["name"]] = name
         for name, row in seen.objects.items():
             self.cached[name] = max(self.cached.get(name, 0), row["generation"])
+
+    def judge_marks(self, marks):
+        """What jobs really did, against what was said of them. (what ran twice, what did not run)"""
+        begun, ended = {}, set()
+        for word, job, version, run, instant in marks:
+            if word == "end":
+                ended.add(run)
+            elif job != "sure":
+                what = (job, instant if job == "cron" else version)
+                begun[what] = begun.get(what, 0) + 1
+        twice = [f"{job} for {what} began {n} times" for (job, what), n in begun.items() if n > 1]
+        return twice, [f"run {run} of {job} is said to have succeeded" for run, job in self.succeeded.items() if run not in ended]
 
     def settle(self, server):
         """When everything is said to be told: is it?"""
