@@ -101,10 +101,8 @@ int tz_load(struct tz **out, struct disk *d, const char *name, struct err *e)
         int rc = load_file(out, d, name, &scratch);
         if (rc == 0)
             return 0;
-        if (rc != E_NOTFOUND) {
-            *e = scratch;
-            return err_wrap(e, "time zone \"%s\"", name);
-        }
+        if (rc != E_NOTFOUND)
+            return err_set(e, rc, "time zone \"%s\": %s", name, scratch.msg);
     }
     if (tz_rule_parse(&rule, name, &scratch) == 0)
         return new_ruled(out, &rule, e);
