@@ -107,14 +107,15 @@ def network(run):
     chance = run.chance("network")
     life = Life(node, Row("before"), chance)
     for word, fault in FAULTS.items():
-        row = life.row = Row(f"network: {word}", "specs change and files are edited while it lasts, 1 to 10 s; time from its end")
-        for _ in range(run.pick(8, 1)):
+        row = life.row = Row(f"network: {word}", "specs change and files are edited while it lasts, 1 to 10 s, every third time half a minute; time from its end")
+        for i in range(run.pick(6, 1)):
             fault(node.proxy, chance)
             row.tried += 1
             for _ in range(run.pick(3, 1)):
                 life.change()
                 life.harm()
                 time.sleep(chance.uniform(0.2, run.pick(3, 1)))
+            time.sleep(run.pick(25 if i % 3 == 2 else 0, 0))
             is_fine(node.proxy)
             row.right(node.converge())
             run.step(row)
