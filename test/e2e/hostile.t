@@ -250,8 +250,8 @@ damage() { # DESCRIPTION COMMAND
 	(cd "$work/$node/state" && rm -rf -- *.corrupt-* && eval "$2")
 	agent_start $node
 	first_pid=${agent_pid[$node]}
-	ok "$1: nothing is stopped" well
-	like "$(L $node status)" 'salvaged' "$1: it says so"
+	ok "field 4: $1: nothing is stopped" well
+	like "$(L $node status)" 'salvaged' "field 4: $1: it says so"
 	cluster start-apiserver >/dev/null
 	eventually 120 "$1: and comes back" online $node
 	eventually 30 "$1: to what it was" ready eapp web

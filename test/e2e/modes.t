@@ -63,22 +63,4 @@ for mode in watch poll list; do
 	agent_stop "$node"
 done
 
-# --- two agents with one name: the second takes no new spec and says so
-node=n-watch
-files=$work/$node/files
-agent_start $node
-eventually 60 'the first agent holds the lease' matches '"lease":"held"' L $node status -o json
-cp -r "$work/$node" "$work/twin"
-rm -rf "$work/twin/run" "$work/twin/state/holder" "$work/twin/state/limpet.db"*
-sed -i "s#$work/$node/#$work/twin/#; s#$work/$node\$#$work/twin#" "$work/twin/limpet.ini"
-rm -rf "$work/twin/files"
-mkdir -p "$work/twin/files"
-agent_start twin
-eventually 60 'the second stands by' matches Standby L twin status -o json
-like "$(L twin status)" "another agent" 'and says why'
-is "$(find "$work/twin/files" -type f | wc -l)" 0 'it took no spec'
-agent_kill $node
-eventually 120 'when the first is gone for a lease duration, the second takes over' online twin
-agent_stop twin
-
 done_testing

@@ -600,6 +600,31 @@ static void schema_switch(const char *mode)
     world_end(w, "a schema that changes under an open watch");
 }
 
+// The RTC's battery is empty, or worse: the machine believes in another time over a reboot without a server, then is right again.
+static void wrong_at_boot(int64_t years)
+{
+    struct world *w = world_at_work("watch");
+    int64_t off = years * 365 * INT64_C(86400000000);
+    sim_net_link(&w->net, NET_REFUSED);
+    world_live(w, MINUTE);
+    w->clock.synced = false;
+    w->clock.wall_off_us = off;
+    machine_reboot(w, 5000);
+    world_live(w, HOUR);
+    is_int(running(w), 2, "field 3: %+d years at boot: what is in the cache runs", (int)years);
+    port_fake_crash(w->port.port, APP, 0, 1);
+    world_live(w, MINUTE);
+    is_int(running(w), 2, "field 3: %+d years at boot: and is looked after", (int)years);
+    w->clock.wall_off_us = 0;
+    machine_reboot(w, 5000);
+    sim_net_link(&w->net, NET_FINE);
+    becomes_right(w, BACK_MS, "field 3: right again");
+    int64_t wrong_us = clock_wall_us(&w->clock.clock) - sim_true_us(&w->sim);
+    ok(wrong_us > -60000000 && wrong_us < 60000000, "field 3: %+d years at boot: nothing of it stays (%" PRId64 " s)", (int)years,
+       wrong_us / 1000000);
+    world_end(w, "field 3");
+}
+
 int main(void)
 {
     boot_without_server(NET_REFUSED, "refused");
@@ -635,5 +660,7 @@ int main(void)
     joined_anew();
     crd_comes_later();
     clock_steps();
+    wrong_at_boot(-60);
+    wrong_at_boot(+10);
     return done_testing();
 }

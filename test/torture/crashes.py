@@ -34,6 +34,7 @@ class Life:
         """One to three changes of specs."""
         self.round += 1
         n = self.node
+        self.row.changes += n.refresh(str(self.round))
         for what in self.chance.sample(("app", "scale", "a", "b", "coming"), self.chance.randint(1, 3)):
             self.row.changes += 1
             if what == "app":

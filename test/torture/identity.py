@@ -30,12 +30,13 @@ def at_work(run, settings=None, **more):
     return node
 
 
-def harm_and_heal(node, row, chance):
+def harm_and_heal(node, row, chance, refresh=True):
     node.drift("d")
     node.kill_workload(chance)
     row.harmed += 2
     node.heals()
     row.healed = row.harmed
+    row.changes += node.refresh(str(row.harmed)) if refresh else 0
 
 
 def stands(node, row, before, what):
@@ -263,7 +264,7 @@ def namespace(run):
         command(run.rig.limpetctl, "node", "add", node.name, "--server", f"https://127.0.0.1:{node.proxy.port}", "--force", env=run.cluster.env)
         node.proxy.accept()
         wait_for("the node says that its identity is lost", 120, lambda: node.link() == "IdentityLost", 0.1)
-        harm_and_heal(node, row, chance)
+        harm_and_heal(node, row, chance, refresh=False)  # there is nothing on the server to be changed
         for plural, specs in node.specs.items():
             for name, spec in list(specs.items()):
                 specs.pop(name)

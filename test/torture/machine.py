@@ -80,7 +80,7 @@ def clock(run):
         for i, (word, offset, anew) in enumerate(STEPS):
             _step(run, row, node, chance, offset, anew)
             node.config("c", f"c {repeat}.{i}\n")
-            row.changes += 1
+            row.changes += 1 + node.refresh(str(repeat * 100 + i + 1))
             if offset == 0 or word == "to 1970":  # with an expired certificate the server has to wait
                 row.right(node.converge())
             else:

@@ -58,7 +58,7 @@ class Node(Agent):
         self.server = Server(cluster, self.ns)
         rig.at_exit(self.server.stop)
         self.specs = {"edgeapps": {}, "edgeconfigs": {}}  # what the machine is to be
-        self.stores, self.deaths, self.dead_since = [], 0, None
+        self.stores, self.crashed = [], set()
         self.program_env = dict(os.environ, TORTURE_CLOCK=self.clock)
 
     # --- Life and death of the agent
@@ -79,10 +79,6 @@ class Node(Agent):
         """As a crash does it; what its store holds at that moment is kept as a witness."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
-        self.deaths += 1
-        self.look_into_store()
-
-    def look_into_store(self):
         if os.path.exists(os.path.join(self.state, "limpet.db")):
             self.stores.append(Store(self.state))
 
@@ -90,6 +86,7 @@ class Node(Agent):
         struck = [pid for pid in self.shims() if chance.random() < share]
         for pid in struck:
             self.kill_one(pid)
+            self.crashed = set(self.specs["edgeapps"])
         return len(struck)
 
     # --- What it is to do
@@ -130,10 +127,21 @@ class Node(Agent):
             pass  # it ended meanwhile
 
     def kill_workload(self, chance):
-        pids = self.workloads()
-        if pids:
-            self.kill_one(chance.choice(pids)[0])
-        return bool(pids)
+        there = self.workloads()
+        if there:
+            pid, app, *_ = chance.choice(there)
+            self.crashed.add(app)
+            self.kill_one(pid)
+        return bool(there)
+
+    def refresh(self, text):
+        """What crashed gets a new revision, for the second crash of one waits 10 s before it is started again, the third 20 s, as it should.
+        How many specs that changed."""
+        crashed = {app for app in self.crashed if app in self.specs["edgeapps"]}
+        for app in crashed:
+            self.app(app, self.specs["edgeapps"][app]["replicas"], text)
+        self.crashed.clear()
+        return len(crashed)
 
     # --- Is it right?
 

@@ -104,7 +104,7 @@ class Run:
             for n in names:
                 self.scenario(n, cluster)
             cluster.command("down")
-        threads = [threading.Thread(target=one, args=line) for line in lines if line[1]]
+        threads = [threading.Thread(target=one, args=line, daemon=True) for line in lines if line[1]]
         for t in threads:
             t.start()
         for t in threads:

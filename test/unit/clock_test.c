@@ -43,7 +43,7 @@ static void test_floor(void)
     fc.synced = false;
     fc.wall_us = 0;
     clock_floor(c, T2026);
-    ok(!clock_trusted(c), "1970 after a power loss: not trusted");
+    ok(!clock_trusted(c), "field 3: 1970 after a power loss: not trusted");
     fc.wall_us = T2026 + SEC;
     ok(!clock_trusted(c), "a clock that began below the floor does not become right by passing it");
     fc.synced = true;
@@ -107,7 +107,7 @@ static void test_step(void)
     is_int(clock_wall_us(c), T2026, "one of ten years is not: the server's time goes on");
     ok(clock_trusted(c), "which is trusted");
     fc.wall_us = 0;
-    is_int(clock_wall_us(c), T2026, "nor is one to 1970");
+    is_int(clock_wall_us(c), T2026, "field 3: nor is one to 1970");
     fc.synced = true;
     fc.wall_us = T2026 + 5 * day;
     is_int(clock_wall_us(c), T2026 + 5 * day, "a synchronised clock may step");

@@ -288,7 +288,7 @@ static void test_lazy(void)
     for (int i = 0; i < 100; i++)
         if (db_commit(db, &e) != 0)
             fail("an idle commit: %s", e.msg);
-    is_int(test_vfs.writes, writes, "an idle store writes nothing");
+    is_int(test_vfs.writes, writes, "field 13: an idle store writes nothing");
     is_int(put_intent(db, "real", "x", &e), 0, "a real write");
     commit(db);
     is_int(lazy_calls, 1, "takes the waiting one along, once");
@@ -863,8 +863,8 @@ static void test_garbage(void)
     memcpy(image.data, noise, image.len / 2 < 20000 ? image.len / 2 : 20000);
     place(image.data, image.len);
     db = open_store();
-    ok(db_salvaged(db)->happened && db_salvaged(db)->rows_kept > 0 && db_salvaged(db)->rows_kept < ROWS + 1, "half a store: %lld rows",
-       (long long)db_salvaged(db)->rows_kept);
+    ok(db_salvaged(db)->happened && db_salvaged(db)->rows_kept > 0 && db_salvaged(db)->rows_kept < ROWS + 1,
+       "field 4: half a store: %lld rows", (long long)db_salvaged(db)->rows_kept);
     is_int(count_intents(db) > 0, 1, "are there");
     db_close(db);
 }

@@ -268,7 +268,7 @@ static void success(void)
     turn(2);
     is_int(script.passes, 2, "a look is a pass, though the generation was seen already: drift needs no new generation");
     engine_stats(engine, &st);
-    is_int((int64_t)st.status_writes, (int64_t)writes, "no write without a difference");
+    is_int((int64_t)st.status_writes, (int64_t)writes, "field 13: no write without a difference");
     ok(!db_dirty(env.db), "and no transaction");
     run_for(250000);
     is_int(script.passes, 2, "stable: not looked at for minutes");

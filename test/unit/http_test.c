@@ -404,9 +404,9 @@ static int class_at(int64_t years, bool synced)
 
 static void test_certificate_times(void)
 {
-    is_int(class_at(-30, true), E_AUTH, "not yet valid by a trusted clock: refused");
+    is_int(class_at(-30, true), E_AUTH, "field 3: not yet valid by a trusted clock: refused");
     g.clock.clock.floor_us = clock_wall_us(&g.clock.clock) - INT64_C(86400000000) * 365 * 20;
-    is_int(class_at(-30, false), 0, "not yet valid by an untrusted clock: accepted");
+    is_int(class_at(-30, false), 0, "field 3: not yet valid by an untrusted clock: accepted");
     is_int(class_at(+30, true), E_AUTH, "expired by a trusted clock: refused");
     g.clock.clock.floor_us = 0;
 }

@@ -100,7 +100,7 @@ static void test_status(void)
     uint64_t writes = test_vfs.writes;
     is_int(put("a", "1"), 0, "the same again");
     ok(!db_dirty(rig_db), "opens no transaction");
-    is_int(test_vfs.writes, writes, "and writes nothing");
+    is_int(test_vfs.writes, writes, "field 13: the same status again writes nothing");
     is_str(pending(), "a=1 b=2 ", "both are pending, the oldest first");
     is_int(put("a", "3"), 1, "a newer one");
     is_str(pending(), "b=2 a=3 ", "takes the place of the older and is the newest");
