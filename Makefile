@@ -215,7 +215,7 @@ REPLAY := $(FUZZERS:%=$(O)/test/fuzz/fuzz_%)
 # The simulator's API server by itself, for the comparison with a real one.
 MODEL := $(O)/test/conformance/model
 MODEL_OBJ := $(patsubst %.c,$(O)/obj/%.o,test/conformance/model.c test/sim/sim_clock.c \
-               $(sort $(wildcard test/sim/sim_server*.c)) $(addprefix test/sim/sim_,schema.c store.c watch.c patch.c))
+               $(sort $(wildcard test/sim/sim_server*.c)) $(addprefix test/sim/sim_,meta.c schema.c store.c watch.c patch.c))
 CONFORMANCE := $(sort $(wildcard test/conformance/*.t))
 $(MODEL): $(MODEL_OBJ) $(O)/obj/gen/manifests.o $(LIB)
 	@mkdir -p $(@D)

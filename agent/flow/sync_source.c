@@ -147,6 +147,8 @@ static int store(struct source *src, const struct object_view *v, const char *js
     bool old = is_old_news(src, key, v);
     if (old && !src->marking)
         return 0;
+    if (old && config_of(src)->server_metaserver) // its cache remembers older ones
+        return cache_mark(s->cache, key, e);
     guard_exists(src, key);
     rc = cache_put(s->cache, src->name, key, v, json, len, e);
     if (rc < 0)
@@ -484,10 +486,21 @@ static int on_list_chunk(struct kube_call *c, const void *p, size_t n)
 
 static void next_page(struct source *src);
 
+// A MetaServer without its cloud answers all the same, from a cache that may lack anything, and calls the list of EdgeApps an EdgeappList.
+// Such a list proves nothing; nor does a GET that is 404 then.
+static int is_from_cloud(const struct source *src, struct err *e)
+{
+    const char *kind = src->items.kind, *name = src->kind->name;
+    size_t n = strlen(name);
+    if (!config_of(src)->server_metaserver || (strncmp(kind, name, n) == 0 && strcmp(kind + n, "List") == 0))
+        return 0;
+    return err_set(e, E_OFFLINE, "%s: MetaServer has no connection to the cloud (its list is a %s)", src->name, kind);
+}
+
 static void after_page(struct source *src)
 {
     struct err e = ERR_INIT;
-    if (list_splitter_end(&src->items, &e) < 0) {
+    if (list_splitter_end(&src->items, &e) < 0 || is_from_cloud(src, &e) < 0) {
         src->marking = false;
         failed(src, &e);
         return;

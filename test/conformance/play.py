@@ -37,6 +37,8 @@ class Player:
             self.save(step["save"], answer.text)
         if "watch=" in step["url"] and answer.status == 200:
             return self.told(answer)
+        if step.get("only") == "status":
+            return answer.status
         return self.head(answer), self.meaning.text(answer.text)
 
     @staticmethod
@@ -59,7 +61,12 @@ class Player:
         if do in ("request", "open", "collect"):
             return getattr(self, do)(step)
         if do == "settle":
-            self.side.settle(step["url"], step["status"])
+            self.side.settle(step["url"], step["status"], step["text"])
+        elif do == "compact":
+            self.side.compact(self.fill(step["url"]))
+        elif do == "orphan":
+            answer = self.side.orphan(step["url"])
+            return self.head(answer), self.meaning.text(answer.text)
         elif do == "restart":
             self.side.restart()
         elif do == "close":

@@ -56,8 +56,9 @@ def close(name):
     return {"do": "close", "name": name}
 
 
-def settle(url, status=200):
-    return {"do": "settle", "url": url, "status": status}
+def settle(url, status=200, text=""):
+    """Until the answer is this: what was done to the server is in force after a moment."""
+    return {"do": "settle", "url": url, "status": status, "text": text}
 
 
 def app(name, labels=None, **spec):
@@ -439,7 +440,90 @@ def terminating():
     yield delete("terminating: and things go", f"{nodes}/n")
 
 
-PARTS = (namespaces, paths, creation, status_by_merge, status_by_apply, spec_by_merge, leases, events, lists, watches, restart, terminating)
+GROUP = "test.limpet.dev"
+GADGETS = f"/apis/{GROUP}/v1/namespaces/{NS}/gadgets"
+
+
+def gadget_crd(spec, status):
+    """Its conditions are one thing, not a map by type."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": spec}, "status": {"type": "object", "properties": status}}}
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"gadgets.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def gadget(name, **spec):
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": spec}
+
+
+def gadget_apply(label, status, manager="limpet"):
+    body = {**without(gadget("a"), "spec"), "status": status}
+    return step(label, "PATCH", f"{GADGETS}/a/status?fieldManager={manager}&force=true", body, APPLY)
+
+
+def crds():
+    text, number = {"type": "string"}, {"type": "integer"}
+    conditions = {"type": "array", "items": {"type": "object", "properties": {"type": text, "status": text}}}
+    old = gadget_crd({"size": number}, {"state": text, "conditions": conditions})
+    new = gadget_crd({"size": number, "colour": {"type": "string", "default": "red"}}, {"state": text, "conditions": conditions, "more": text})
+    one = f"{CRDS}/gadgets.{GROUP}"
+    yield get("crd: its kind is not there", GADGETS)
+    yield post("crd: made", CRDS, old, only="status")
+    yield settle(GADGETS)
+    yield get("crd: its kind is there", GADGETS)
+    yield post("crd: an object", GADGETS, gadget("a", size=1, colour="blue"), save="a")
+    yield post("crd: another", GADGETS, gadget("b", size=2))
+    yield gadget_apply("crd: a condition", {"conditions": [{"type": "Ready", "status": "True"}]})
+    yield gadget_apply("crd: another's replaces it where the list is one thing", {"conditions": [{"type": "Other", "status": "True"}]}, "other")
+    yield gadget_apply("crd: a field that it does not have yet", {"more": "x"})
+    yield merge("crd: the same by merge patch", f"{GADGETS}/a/status", {"status": {"more": "x", "state": "s"}})
+    yield get("crd: before the change", GADGETS, save="before")
+    yield merge("crd: a change of an object", f"{GADGETS}/b", {"spec": {"size": 3}})
+    yield get("crd: where watches begin", GADGETS, save="begin")
+    yield open_("crd: a watch is open", "g", f"{GADGETS}?watch=1&timeoutSeconds=300&resourceVersion={{begin.resourceVersion}}")
+    yield merge("crd: it gets a field with a default", one, new, only="status")
+    yield settle(f"{GADGETS}/a", text='"colour":"red"')
+    yield settle(GADGETS)
+    yield get("crd: the default stands in old objects, nothing else changed", GADGETS)
+    yield collect("crd: the watch ends by itself and says nothing", "g", None)
+    yield get("crd: what was before the change is too old", f"{GADGETS}?watch=1&timeoutSeconds=1&resourceVersion={{before.resourceVersion}}")
+    yield gadget_apply("crd: now it has the field", {"more": "x"})
+    yield merge("crd: a write that changes nothing writes no default", f"{GADGETS}/b", {"spec": {"size": 3}})
+    yield merge("crd: one that does, does", f"{GADGETS}/b", {"spec": {"size": 4}})
+    yield merge("crd: back to the old one", one, old, only="status")
+    yield settle(f"{GADGETS}/a", text='"size":1},')
+    yield settle(GADGETS)
+    yield get("crd: what it does not know is not shown", GADGETS, save="last")
+    yield open_("crd: a watch is open again", "g", f"{GADGETS}?watch=1&timeoutSeconds=300&resourceVersion={{last.resourceVersion}}")
+    yield delete("crd: deleted", one) | {"only": "status"}
+    yield collect("crd: each object is told as deleted, then the watch ends", "g", None)
+    yield settle(GADGETS, 404)
+    yield get("crd: its kind is gone", GADGETS)
+    yield get("crd: and its objects", f"{GADGETS}/a")
+    yield post("crd: nothing can be made", GADGETS, gadget("a"))
+    yield post("crd: made again", CRDS, new, only="status")
+    yield settle(GADGETS)
+    yield get("crd: it begins empty", GADGETS)
+    yield post("crd: an object of the old name", GADGETS, gadget("a", size=1))
+
+
+def compaction():
+    yield get("compact: a page", f"{APPS}?limit=1", save="page")
+    yield merge("compact: a change", f"{APPS}/d", {"spec": {"replicas": 8}})
+    yield {"do": "compact", "url": f"{APPS}?limit=1&continue={{page.continue}}"}
+    yield get("compact: the token is too old, and brings another", f"{APPS}?limit=1&continue={{page.continue}}", save="page")
+    yield get("compact: which goes on, with what is now", f"{APPS}?limit=1&continue={{page.continue}}")
+    yield get("compact: a new list", f"{APPS}?limit=1")
+
+
+def account():
+    yield {"do": "orphan", "label": "account: its token is refused some time after it is deleted", "url": APPS}
+
+
+PARTS = (namespaces, paths, creation, status_by_merge, status_by_apply, spec_by_merge, leases, events, lists, watches, restart, terminating, crds, compaction, account)
 
 
 def steps():

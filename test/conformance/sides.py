@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """sides: the real API server and the model of it, as two things that answer the same questions.
 
-Both have request(), open() for a watch, settle() after a CRD changed, and what happens to a server. An answer is (status, content type,
+Both have request(), open() for a watch, settle() after a change that takes a moment, and what happens to a server. An answer is (status, content type,
 Retry-After, text); what it means is no business of this file.
 """
 import csv
@@ -66,13 +66,50 @@ class Real:
         self.cluster("stop-apiserver")
         self.cluster("start-apiserver")
 
-    def settle(self, url, status):
-        """Until a list is answered with `status`: a CRD that was made or changed is in force after a moment."""
+    def _until(self, what, condition):
         deadline = time.monotonic() + TIMEOUT_S
-        while (got := self.request("GET", url)).status != status:
+        while not condition():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{url} is still answered with {got.status}")
+                raise TimeoutError(f"waited in vain: {what}")
             time.sleep(0.05)
+
+    def settle(self, url, status, text):
+        def as_expected():
+            a = self.request("GET", url)
+            return a.status == status and text in a.text
+
+        self._until(f"{url} is answered with {status} {text}", as_expected)
+
+    def compact(self, url):
+        """A storage that forgets all but the last hundred revisions, and as many of them as it takes until a continue token is too old."""
+        self.cluster("down")
+        forgetful = {**os.environ, "KINE_COMPACT_INTERVAL": "2s", "KINE_COMPACT_MIN_RETAIN": "100"}
+        command = [self.program, "up", self.dir, "--no-controller-manager", "--owner", str(os.getppid())]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=forgetful)
+        done = 0
+
+        def is_too_old():
+            nonlocal done
+            for done in range(done + 1, done + 21):
+                note = json.dumps({"metadata": {"annotations": {"n": str(done)}}})
+                self.request("PATCH", "/api/v1/namespaces/default", note, "application/merge-patch+json")
+            return self.request("GET", url).status == 410
+
+        self._until(f"{url} is too old", is_too_old)
+
+    def orphan(self, url):
+        """The answer to the token of a ServiceAccount that was deleted, when it is not taken any more."""
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
+        one = json.dumps({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "orphan"}})
+        ask = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}})
+        made = self.request("POST", accounts, one)
+        token = json.loads(self.request("POST", f"{accounts}/orphan/token", ask).text)["status"]["token"]
+        before = self.request("GET", url, token=token).status
+        if made.status != 201 or before != 403:
+            raise RuntimeError(f"the account is of no use: {made.status}, {before}")
+        self.request("DELETE", f"{accounts}/orphan")
+        self._until("the token is refused", lambda: self.request("GET", url, token=token).status == 401)
+        return self.request("GET", url, token=token)
 
     def close(self):
         self.connection = None
@@ -151,8 +188,20 @@ class Model:
     def restart(self):
         self.ask(do="restart")
 
-    def settle(self, url, status):
+    def settle(self, url, status, text):
         self.ask(do="pass", ms=1500)
+
+    def compact(self, url):
+        self.ask(do="compact")
+
+    def orphan(self, url):
+        self.ask(do="delete-account")
+        if (before := self.request("GET", url).status) != 200:
+            raise RuntimeError(f"the token is refused at once: {before}")
+        self.ask(do="pass", ms=12000)
+        answer = self.request("GET", url)
+        self.ask(do="restore-account")
+        return answer
 
     def close(self):
         self.process.stdin.close()

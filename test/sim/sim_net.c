@@ -323,7 +323,7 @@ static void on_answered(struct flight *f)
     } else if (f->fault == FAULT_SILENT) {
         sim_hit(f->net->sim, F_NO_ANSWER);
     } else {
-        step_in(f, latency(f));
+        step_in(f, f->answer.delay_ms + latency(f));
     }
 }
 

@@ -115,6 +115,12 @@ static void manager_of(const char *url, char manager[64])
         snprintf(manager, 64, "unknown");
 }
 
+// It is read with another schema than the one it was written with: the next write stores what that one makes of it.
+static bool reads_otherwise(const struct sim_object *o)
+{
+    return o->stored != NULL && !json_equal(o->stored, o->json);
+}
+
 // --- /status
 
 // Takes `whole`, of which only the status counts. `applied`: what of it the agent said; `before`: who had set what. Another owner of a field
@@ -126,7 +132,7 @@ static void take_status(struct sim_server *v, struct sim_object *o, struct json 
     json_free(o->applied);
     o->applied = applied != NULL ? json_copy(applied) : NULL;
     v->status_patches++;
-    if (!json_equal(status, json_get(o->json, "status")) || !json_equal(before, o->managers)) {
+    if (!json_equal(status, json_get(o->json, "status")) || !json_equal(before, o->managers) || reads_otherwise(o)) {
         if (status != NULL)
             json_set(o->json, "status", json_copy(status));
         else
@@ -262,7 +268,7 @@ static struct json *patched(const struct sim_object *o, const struct json *body)
 static void take_whole(struct sim_server *v, struct sim_object *o, struct json *whole)
 {
     bool spec = !json_equal(json_get(whole, "spec"), json_get(o->json, "spec"));
-    if (json_equal(whole, o->json)) {
+    if (json_equal(whole, o->json) && !reads_otherwise(o)) {
         json_free(whole);
         return;
     }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim_meta.h"
+
 // --- Answers
 
 void sim_answer_fini(struct sim_answer *a)
@@ -239,7 +241,7 @@ static void split(const char *url, struct sim_place *p)
     }
 }
 
-static bool find_place(struct sim_server *v, const char *url, struct sim_place *p)
+bool sim_find_place(struct sim_server *v, const char *url, struct sim_place *p)
 {
     *p = (struct sim_place){ .n = 0 };
     split(url, p);
@@ -331,7 +333,7 @@ static bool turns_away(struct sim_server *v, struct sim_answer *a)
     return true;
 }
 
-void sim_server_answer(struct sim_server *v, const struct sim_request *r, struct sim_answer *a)
+void sim_cloud_answer(struct sim_server *v, const struct sim_request *r, struct sim_answer *a)
 {
     struct sim_place p;
     *a = (struct sim_answer){ .content_type = "application/json", .body = BUF_INIT(16 << 20) };
@@ -344,7 +346,7 @@ void sim_server_answer(struct sim_server *v, const struct sim_request *r, struct
         sim_fail(a, 401, "Unauthorized", "Unauthorized");
         return;
     }
-    if (!find_place(v, r->url, &p) || !p.type->served) {
+    if (!sim_find_place(v, r->url, &p) || !p.type->served) {
         if (v->strict && p.type == NULL)
             sim_violation(v->sim, "%s %s: no such resource", r->method, r->url);
         sim_page_not_found(a);
@@ -358,4 +360,12 @@ void sim_server_answer(struct sim_server *v, const struct sim_request *r, struct
     }
     if (v->doubt == DOUBT_TRUNCATED && p.name == NULL && strcmp(r->method, "GET") == 0)
         a->cut = true;
+}
+
+void sim_server_answer(struct sim_server *v, const struct sim_request *r, struct sim_answer *a)
+{
+    if (v->meta != NULL)
+        sim_meta_answer(v->meta, r, a);
+    else
+        sim_cloud_answer(v, r, a);
 }

@@ -116,6 +116,7 @@ struct sim_server {
     int http_410_percent;  // of "too old" that come as HTTP 410 instead of an ERROR event
     int64_t dead_token_ms; // from then on 401; the account is gone a little longer. INT64_MAX = never
     enum sim_doubt doubt;
+    struct sim_meta *meta; // NULL = the agent speaks with the server itself
     // Counted.
     uint64_t status_patches, writes, requests, turned_away;
     void (*accepted)(void *ctx, struct sim_object *o); // the agent's status was taken
@@ -134,6 +135,7 @@ struct sim_answer {
     const char *content_type;
     struct buf body;
     bool cut;                  // it ends in the middle
+    int64_t delay_ms;          // it takes so long
     struct sim_stream *stream; // goes on; body is its beginning
 };
 
@@ -148,6 +150,7 @@ struct sim_place {
 void sim_server_init(struct sim_server *v, struct sim *s);
 void sim_server_fini(struct sim_server *v);
 void sim_server_answer(struct sim_server *v, const struct sim_request *r, struct sim_answer *a);
+void sim_cloud_answer(struct sim_server *v, const struct sim_request *r, struct sim_answer *a); // past a MetaServer
 void sim_answer_fini(struct sim_answer *a);
 void sim_stream_close(struct sim_stream *st);
 
@@ -192,6 +195,7 @@ void sim_fail_forbidden(struct sim_answer *a, const struct sim_type *t, const ch
 void sim_fail_conflicts(struct sim_answer *a, struct json *causes);                                        // takes causes
 void sim_page_not_found(struct sim_answer *a);
 void sim_no_such_resource(struct sim_answer *a, const struct sim_type *t, const char *name);
+bool sim_find_place(struct sim_server *v, const char *url, struct sim_place *p);
 int sim_query(const char *url, const char *key, char *out, size_t max); // 1 = there
 void sim_resource_name(const struct sim_type *t, char out[200]);        // "edgeapps.edge.limpet.dev"
 
