@@ -198,9 +198,19 @@ static void exchange(struct policy *p, struct policy_doc *old, struct policy_doc
     tell(p, what);
 }
 
+// Each pass over a policy puts it again; only what is new is news.
+static bool is_known(const struct policy_doc *old, const struct policy_doc *d)
+{
+    return old != NULL && old->generation == d->generation && json_equal(old->spec, d->spec);
+}
+
 int policy_put(struct policy *p, struct policy_doc *d, struct err *e)
 {
     struct policy_doc *old = find(p, d->key);
+    if (is_known(old, d)) {
+        policy_doc_free(d);
+        return 0;
+    }
     if (old == NULL && p->n_docs >= POLICY_DOCS_MAX) {
         policy_doc_free(d);
         return err_set(e, E_NOSPC, "more than %d policies are for this node", POLICY_DOCS_MAX);

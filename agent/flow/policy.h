@@ -176,7 +176,7 @@ struct policy {
 
 int policy_new(struct policy **out, const struct policy_conf *c, struct err *e) MUST_USE;
 void policy_free(struct policy *p); // NULL is fine
-// Takes the document; one with the same key goes. E_NOSPC: more than POLICY_DOCS_MAX, it is freed.
+// Takes the document; an older one with its key goes, the same one changes nothing. E_NOSPC: more than POLICY_DOCS_MAX, it is freed.
 int policy_put(struct policy *p, struct policy_doc *d, struct err *e) MUST_USE;
 void policy_drop(struct policy *p, const char *key);
 bool policy_has(const struct policy *p, const char *key);
