@@ -321,6 +321,8 @@ static void test_salvage(void)
 
 // --- Events
 
+static bool harmless; // the next events are no warnings
+
 static int event(const char *name, const char *reason, const char *note)
 {
     struct err e = ERR_INIT;
@@ -330,7 +332,7 @@ static int event(const char *name, const char *reason, const char *note)
                            .api_version = "edge.limpet.dev/v1alpha1",
                            .ns = "edge-a",
                            .name = name,
-                           .warning = true,
+                           .warning = !harmless,
                            .reason = reason,
                            .action = "Start",
                            .note = note };
@@ -531,6 +533,66 @@ static void test_ring(void)
     rig_commit();
     reopen(true);
     is_int(stats().events_lost, 31 + 16, "the count outlives the agent");
+    close_all();
+}
+
+// "WNW": the types of what is kept, oldest first.
+static int keep_type(void *ctx, const struct event_row *ev)
+{
+    char *text = ctx;
+    size_t n = strlen(text);
+    text[n] = ev->warning ? 'W' : 'N';
+    text[n + 1] = '\0';
+    return 0;
+}
+
+static const char *types(void)
+{
+    static char text[100];
+    struct err e = ERR_INIT;
+    text[0] = '\0';
+    if (outbox_events(box, 0, 99, false, keep_type, text, &e) != 0)
+        fail("events: %s", e.msg);
+    return text;
+}
+
+static void limit(int64_t max, enum outbox_shed first)
+{
+    struct err e = ERR_INIT;
+    is_int(outbox_limits(box, max, first, &e), 0, "at most %d from now on", (int)max);
+}
+
+static void test_limits(void)
+{
+    char note[20];
+    max_events = 20;
+    fresh();
+    for (int i = 0; i < 9; i++) {
+        harmless = i % 3 != 0;
+        snprintf(note, sizeof(note), "%d", i);
+        is_int(event("web", "R", note), 0, "event %d", i);
+    }
+    is_str(types(), "WNNWNNWNN", "nine are kept");
+    limit(7, OUTBOX_SHED_OLDEST);
+    is_str(types(), "NWNNWNN", "the oldest go at once");
+    is_int(stats().events_lost, 2, "counted");
+    limit(5, OUTBOX_SHED_NORMAL);
+    is_str(types(), "WNWNN", "or the oldest of a type");
+    harmless = false;
+    for (int i = 10; i < 14; i++) {
+        snprintf(note, sizeof(note), "%d", i);
+        is_int(event("web", "R", note), 0, "event %d", i);
+    }
+    is_str(types(), "WWWWW", "also for a new one, and while there is none of it the oldest at all");
+    harmless = true;
+    is_int(event("web", "R", "15"), 0, "event 15");
+    limit(5, OUTBOX_SHED_WARNING);
+    is_int(event("web", "R", "16"), 0, "event 16");
+    is_str(types(), "WWWNN", "the other way round");
+    limit(0, OUTBOX_SHED_OLDEST);
+    harmless = false;
+    is_int(event("web", "R", "17"), 0, "event 17");
+    is_str(types(), "WWWNNW", "0 is the default again");
     close_all();
 }
 
@@ -765,6 +827,7 @@ int main(void)
     test_names();
     test_long_texts();
     test_ring();
+    test_limits();
     test_damaged_event();
     test_clock_corrected();
     test_small_store();
