@@ -4,7 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE_MAX = 4000, BUSY_S_MAX = 8, PUT_OFF_S = 3600, RETRANSMIT_MS = 400, CONNECT_MS = 5000, SYN_AGAIN_MS = 1000, LATE_MS = 60000 };
+enum {
+    PIECE_MAX = 4000,
+    BUSY_S_MAX = 8,
+    PUT_OFF_S = 3600,
+    RETRANSMIT_MS = 400,
+    CONNECT_MS = 5000,
+    SYN_AGAIN_MS = 1000,
+    ORPHAN_MS = 100000,
+    LATE_MS = 60000
+};
 
 enum fault {
     FAULT_NONE,
@@ -82,11 +91,17 @@ static void step_in(struct flight *f, int64_t ms)
     sim_in(f->net->sim, &f->step, ms, on_step);
 }
 
+// Already heard, or on a connection that never was or is dead.
+static bool never_left(const struct flight *f)
+{
+    return f->phase != REQUEST || f->no_connection || f->on_dead_connection;
+}
+
 // What had left when the caller gave up lies in some queue, and may arrive much later.
 static void haunt(const struct flight *f)
 {
     struct sim_net *n = f->net;
-    if (f->phase != REQUEST || f->on_dead_connection || !rng_chance(&n->rng, 30))
+    if (never_left(f) || !rng_chance(&n->rng, 30))
         return;
     struct flight *ghost = calloc(1, sizeof(*ghost));
     char *body = malloc(f->len + 1);
@@ -299,6 +314,7 @@ static const char *refusal(struct flight *f, int *cls)
 {
     struct sim_net *n = f->net;
     *cls = E_OFFLINE;
+    f->no_connection = f->no_connection || n->link == NET_REFUSED;
     if (n->link == NET_REFUSED) {
         sim_hit(n->sim, F_REFUSED);
         return "connect: Connection refused";
@@ -336,6 +352,10 @@ static void travel(struct flight *f)
             flight_free(f);
         else
             end_with(f, cls, why);
+        return;
+    }
+    if (!passes(f) && f->req == NULL && n->sim->now_ms - f->began_ms > ORPHAN_MS) { // the kernel, too, gives up
+        flight_free(f);
         return;
     }
     if (!passes(f)) { // asked again and again, until the link or the caller's patience ends
@@ -512,7 +532,7 @@ static void let_go(struct flight *f)
     sim_unset(&f->limit);
     if (f->calling)
         f->dropped = true;
-    else if (f->phase != REQUEST || f->on_dead_connection || rng_chance(&f->net->rng, 30))
+    else if (never_left(f) || rng_chance(&f->net->rng, 30))
         flight_free(f);
 }
 

@@ -280,3 +280,8 @@ int64_t sim_vfs_memory(void)
 {
     return sqlite3_memory_used();
 }
+
+void sim_vfs_many_stores(void)
+{
+    sqlite3_hard_heap_limit64(0);
+}
