@@ -260,6 +260,9 @@ sim: ## the simulator, 2,000 seeds (SEEDS=N), every processor; SEED=N [ONLY=3,9]
 conformance: $(MODEL) cluster ## the simulator's API server against a real one: the same requests to both
 	@BUILD=$(abspath $(O)) $(RUN) $(CONFORMANCE)
 
+sim-fleet: $(O)/test/sim/fleet_test ## 1,000 agents after an hour without their API server: what they ask of it when it is back (6 min); NODES=N, SEED=N
+	@$(O)/test/sim/fleet_test --nodes $(or $(NODES),1000) $(if $(SEED),--seed $(SEED))
+
 e2e: all cluster ## the agent on a real API server and a real systemd; TESTS=NAME for one
 	@$(RUN) $(if $(TESTS),$(TESTS:%=test/e2e/%.t),$(E2E))
 

@@ -67,14 +67,13 @@ static void on_link(void *ctx, enum link_state state, const char *why)
 {
     struct agent *a = ctx;
     bool online = state == LINK_ONLINE;
+    a->is_online = online;
     agent_policy_link(a, state);
     egress_online(a->egress, online);
-    if (a->lease != NULL) {
-        if (online)
-            lease_start(a->lease);
-        else if (state != LINK_STANDBY)
-            lease_stop(a->lease);
-    }
+    if (a->lease != NULL && online && !lease_is_running(a->lease))
+        lease_start(a->lease);
+    if (a->lease != NULL && !online && state != LINK_STANDBY)
+        lease_stop(a->lease);
     if (online)
         note_clock(a);
     if (a->link_changed != NULL)
@@ -82,11 +81,11 @@ static void on_link(void *ctx, enum link_state state, const char *why)
     agent_refresh_facts(a);
 }
 
-// Specs are taken only by the holder of the lease. Held once, an outage does not ask again: the renewal notices a thief.
+// Specs are taken only by the holder of the lease, so after an outage it is renewed before anything else.
 static bool on_admit(void *ctx)
 {
     struct agent *a = ctx;
-    if (a->lease == NULL || a->is_holder)
+    if (a->lease == NULL || (a->is_holder && a->config->server_metaserver))
         return true;
     lease_start(a->lease);
     return false;
@@ -100,25 +99,28 @@ static void on_role(void *ctx, bool holder, const char *other)
     a->is_holder = holder;
     snprintf(a->other_holder, sizeof(a->other_holder), "%s", holder ? "" : other);
     sync_standby(a->sync, !holder);
-    if (holder)
-        sync_admit(a->sync);
     agent_refresh_facts(a);
 }
 
 static void on_beat(void *ctx, bool ok, const struct err *e)
 {
     struct agent *a = ctx;
-    if (ok)
+    if (ok) {
+        sync_admit(a->sync, lease_rv(a->lease));
         return;
+    }
     if (e->cls == E_AUTH)
         on_unauthorized(a);
     if (e->cls == E_AUTH || e->cls == E_NOTFOUND)
-        sync_doubt(a->sync);     // with the credentials that were just read again
-    if (e->cls == E_FORBIDDEN) { // no permission for leases: nothing to stand by for
-        sync_admit(a->sync);
+        sync_doubt(a->sync); // with the credentials that were just read again
+    // No permission for leases: nothing to stand by for. And a lease that is ours but cannot be written as meant stops nobody.
+    if (e->cls == E_FORBIDDEN || (a->is_holder && e->cls == E_INVAL)) {
+        sync_admit(a->sync, NULL);
         return;
     }
     sync_refused(a->sync, e);
+    if (!a->is_online && a->other_holder[0] == '\0')
+        lease_stop(a->lease); // the next contact asks for it
     if (e->cls == E_TIMEOUT || e->cls == E_OFFLINE)
         http_condemn(a->kube.transport);
 }
@@ -367,6 +369,7 @@ static int make_network(struct agent *a, const struct agent_conf *c, struct err 
                              .beat = on_beat,
                              .ctx = a };
     struct egress_conf gc = { .rate_per_s = a->config->outbox_rate,
+                              .hold_max_ms = a->config->sync_backoff_cap_ms,
                               .node = a->node,
                               .ns = a->ns,
                               .unauthorized = on_unauthorized,

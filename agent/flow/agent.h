@@ -47,7 +47,7 @@ struct agent {
     void (*link_changed)(void *ctx, enum link_state s, const char *why);
     void (*restart)(void *ctx);
     void *ctx;
-    bool is_holder, clock_was_trusted, clock_was_told;
+    bool is_holder, is_online, clock_was_trusted, clock_was_told;
     bool store_away;        // see agent_store.h
     int64_t wall_offset_us; // wall minus monotonic clock when last looked at
     char other_holder[64];

@@ -16,5 +16,6 @@ static int64_t bound(int64_t outage_ms, unsigned tries, int64_t min_ms, int64_t 
 
 int64_t backoff_next_ms(int64_t outage_ms, unsigned tries, int64_t min_ms, int64_t cap_ms, uint64_t rnd)
 {
-    return (int64_t)(rnd % (uint64_t)(bound(outage_ms, tries, min_ms, cap_ms) + 1));
+    int64_t most = bound(outage_ms, tries, min_ms, cap_ms), least = most / 2;
+    return least + (int64_t)(rnd % (uint64_t)(most - least + 1));
 }

@@ -13,6 +13,7 @@
 enum {
     SENDERS_MAX = 16,
     BATCH = 32,
+    HOLD_PART = 20,
     BACKOFFS_MAX = 4096,
     TIMEOUT_MS = 15000,
     BACKOFF_MIN_MS = 200,
@@ -49,6 +50,7 @@ struct egress {
     struct registry *registry;
     struct egress_conf conf;
     bool online, awake;
+    int64_t offline_at_ms, hold_until_ms;
     int64_t tokens, tokens_at_ms; // thousandths of a request
     struct timer timer;
     struct table delays;
@@ -458,6 +460,10 @@ bool egress_run(struct egress *g)
         return false;
     struct round r = { .g = g, .wake_ms = INT64_MAX };
     g->awake = false;
+    if (loop_now(g->loop) < g->hold_until_ms) {
+        sleep_until(g, g->hold_until_ms);
+        return false;
+    }
     refill(g);
     int rc = walk(g, &r, false);
     if (rc == 0)
@@ -483,8 +489,18 @@ static void cancel_all(struct egress *g)
     g->n_again = 0;
 }
 
+static void hold(struct egress *g)
+{
+    int64_t now = loop_now(g->loop), most = MIN((now - g->offline_at_ms) / HOLD_PART, g->conf.hold_max_ms);
+    g->hold_until_ms = now + clock_rand(g->kube->clock, most);
+}
+
 void egress_online(struct egress *g, bool online)
 {
+    if (online && !g->online)
+        hold(g);
+    if (!online && g->online)
+        g->offline_at_ms = loop_now(g->loop);
     g->online = online;
     g->awake = online;
     if (online)
@@ -512,7 +528,7 @@ int egress_new(struct egress **out, struct loop *l, struct kube *k, struct outbo
     g->conf = *conf;
     g->conf.rate_per_s = conf->rate_per_s > 0 ? conf->rate_per_s : 50;
     g->n_senders = conf->in_flight > 0 ? MIN(conf->in_flight, SENDERS_MAX) : 8;
-    g->tokens_at_ms = loop_now(l);
+    g->tokens_at_ms = g->offline_at_ms = loop_now(l);
     g->tokens = 1000 * g->n_senders;
     table_init(&g->delays);
     timer_init(&g->timer, on_timer);

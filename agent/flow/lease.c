@@ -86,10 +86,10 @@ static void beat(struct lease *l, const struct err *e)
 static void failed(struct lease *l, const struct err *e)
 {
     log_debug("lease", "failed state=%d class=%s error=\"%s\"", (int)l->state, err_word(e->cls), e->msg);
-    beat(l, e);
     if (l->state != L_HELD)
         l->state = L_READ;
     again_in(l, MAX(e->retry_after_ms, l->conf.renew_ms));
+    beat(l, e);
 }
 
 // A wall clock that stands (at the floor) must not look like a holder that is gone: a renewal that changes nothing is none.
@@ -184,12 +184,11 @@ static void held(struct lease *l)
         return;
     }
     l->state = L_HELD;
+    again_in(l, l->conf.renew_ms);
     set_role(l, true);
     beat(l, NULL);
-    if (l->written_ms != l->conf.duration_ms)
+    if (l->state == L_HELD && !l->call.active && l->written_ms != l->conf.duration_ms)
         claim(l);
-    else
-        again_in(l, l->conf.renew_ms);
 }
 
 static void observe_other(struct lease *l, const char *holder, const char *when)
@@ -273,13 +272,23 @@ void lease_tune(struct lease *l, int64_t duration_ms, int64_t renew_ms)
         again_in(l, renew_ms);
 }
 
+bool lease_is_running(const struct lease *l)
+{
+    return l->call.active || timer_is_set(&l->timer);
+}
+
+const char *lease_rv(const struct lease *l)
+{
+    return l->rv;
+}
+
 void lease_start(struct lease *l)
 {
     timer_cancel(l->loop, &l->timer);
     if (l->call.active)
         return;
     if (l->state == L_IDLE)
-        l->state = L_READ;
+        l->state = l->told && !l->standby && l->rv[0] != '\0' ? L_HELD : L_READ;
     on_timer(&l->timer);
 }
 

@@ -167,9 +167,12 @@ void sync_settled(struct sync *s)
     report(s, LINK_ONLINE, "every source is current");
 }
 
-// The check: 0 = uid of kube-system, 1 = uid and phase of our own namespace, 2 = did the resourceVersion go backwards?
+// The check: uid of kube-system; uid and phase of our own namespace; may specs be taken (that is the lease)? and, where the lease did not
+// tell already: did the resourceVersion go backwards?
+enum { STEP_CLUSTER, STEP_NAMESPACE, STEP_ADMISSION, STEP_RV, STEPS };
 
 static void check_next(struct sync *s);
+static void ask_admission(struct sync *s);
 
 // The first check after a join is through: from now on the cluster and the namespace are known ones.
 static void join_is_done(struct sync *s)
@@ -360,20 +363,26 @@ static int note_row(void *ctx, const char *key)
     return 0;
 }
 
+static void compare_rv(struct sync *s, const char *got)
+{
+    const char *have = newest_rv(s);
+    bool ordered = false;
+    if (rv_compare(got, have, &ordered) < 0 && ordered)
+        guard_restored(s, have, got);
+    s->rows_rv[0] = '\0';
+}
+
 static void check_rv(struct sync *s, const struct err *e)
 {
     struct span sp;
     char got[OBJ_RV_MAX] = "";
-    const char *have = newest_rv(s);
-    bool ordered = false;
     if (e != NULL && sync_is_link_error(e->cls)) {
         sync_link_down(s, e);
         return;
     }
     if (e == NULL && object_member(buf_str(&s->check.answer), s->check.answer.len, "metadata", "resourceVersion", &sp) &&
-        span_string(sp, got, sizeof(got)) && rv_compare(got, have, &ordered) < 0 && ordered)
-        guard_restored(s, have, got);
-    s->rows_rv[0] = '\0';
+        span_string(sp, got, sizeof(got)))
+        compare_rv(s, got);
     check_next(s);
 }
 
@@ -383,10 +392,10 @@ static void on_check(struct kube_call *c, struct err *e)
     if (e == NULL || !sync_is_link_error(e->cls))
         sync_contact(s);
     switch (s->check_step) {
-    case 0:
+    case STEP_CLUSTER:
         check_kube_system(s, e);
         break;
-    case 1:
+    case STEP_NAMESPACE:
         check_namespace(s, e);
         break;
     default:
@@ -401,20 +410,22 @@ static int start_check(struct sync *s, struct err *e)
     s->check.on_done = on_check;
     s->check.http.total_timeout_ms = CHECK_TIMEOUT_MS;
     switch (s->check_step) {
-    case 0:
+    case STEP_CLUSTER:
         return kube_get(&s->check, &namespaces, NULL, "kube-system", e);
-    case 1:
+    case STEP_NAMESPACE:
         return sync_get_namespace(s, s->ns, &s->check, e);
     default:
         return kube_list(&s->check, &container_of(s->sources.next, struct source, link)->kind->type, s->ns, &one, e);
     }
 }
 
-static bool step_is_needed(const struct sync *s, int step)
+static bool step_is_needed(struct sync *s, int step)
 {
+    if (step == STEP_ADMISSION)
+        return s->conf.admit != NULL;
     if (s->conf.config->server_metaserver)
         return false; // a cache that answers 200 with wrong data proves nothing; its deletes are confirmed one by one
-    return step < 2 || (!list_empty(&s->sources) && newest_rv((struct sync *)s)[0] != '\0');
+    return step != STEP_RV || (!list_empty(&s->sources) && newest_rv(s)[0] != '\0');
 }
 
 static void check_next(struct sync *s)
@@ -422,22 +433,34 @@ static void check_next(struct sync *s)
     struct err e = ERR_INIT;
     do
         s->check_step++;
-    while (s->check_step <= 2 && !step_is_needed(s, s->check_step));
-    if (s->check_step > 2 && (s->conf.admit == NULL || s->conf.admit(s->conf.ctx)))
+    while (s->check_step < STEPS && !step_is_needed(s, s->check_step));
+    if (s->check_step == STEPS)
         go_up(s);
-    else if (s->check_step > 2)
-        s->awaits_admission = true;
+    else if (s->check_step == STEP_ADMISSION)
+        ask_admission(s);
     else if (start_check(s, &e) < 0)
         sync_link_down(s, &e);
 }
 
-void sync_admit(struct sync *s)
+static void ask_admission(struct sync *s)
+{
+    s->awaits_admission = true;
+    if (s->conf.admit(s->conf.ctx))
+        sync_admit(s, NULL);
+}
+
+// The lease was written, so its resourceVersion is the newest of the database, and nobody has to ask for that.
+void sync_admit(struct sync *s, const char *rv)
 {
     if (!s->awaits_admission)
         return;
     s->awaits_admission = false;
-    if (s->phase == PHASE_CHECK)
-        go_up(s);
+    if (rv == NULL) {
+        check_next(s);
+        return;
+    }
+    compare_rv(s, rv);
+    go_up(s);
 }
 
 void sync_refused(struct sync *s, const struct err *e)

@@ -287,7 +287,7 @@ static bool app_is_right(struct fleet_node *n)
     arena_init(&a, SPEC_MEMORY);
     snprintf(owner, sizeof(owner), "edgeapps/%s/app", n->ns);
     int rc = app_spec_decode(&spec, json_get(object_of(n, "edgeapps", "app")->json, "spec"), n->name, &a, &e);
-    t.revision = spec.revision;
+    t.revision = spec.process.revision;
     if (rc == 0)
         rc = n->port.port->ops->each(n->port.port, owner, count, &t, &e);
     arena_reset(&a);

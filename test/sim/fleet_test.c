@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fleet — what a fleet asks of its API server when that is back after an hour.
 //
-//     fleet_test [--nodes N] [--seed N] [--seconds]
+//     fleet_test [--nodes N] [--seed N] [--seconds] [--only VARIANT]
 //
 // N agents (100; `make sim-fleet`: 1,000) boot and settle; then the server cannot be reached for an hour, in which machines lose power, apps
 // crash, files drift and users change specs. Counted is what arrives at the server once it can be reached again. The bounds are for 1,000
@@ -16,13 +16,15 @@
 #include "tap.h"
 
 enum { NODES = 100, SEED = 3, BOOT_MS = 10 * MINUTE, SETTLED_MS = 20 * MINUTE, WATCHED_MS = 6 * MINUTE };
-enum { PER_SECOND_MAX = 50, RESUMED_PERCENT = 60, CURRENT_MS = 2 * MINUTE };
+// The load is measured over ten seconds: the worst single one of them is shown beside.
+enum { RESUMED_PERCENT = 60, CURRENT_MS = 2 * MINUTE };
 // In the outage, of 1,000 nodes:
 enum { POWER_CUTS = 100, CRASHES = 60, DRIFTS = 30, APP_EDITS = 50, FILE_EDITS = 20 };
 
 struct variant {
     const char *name;
     enum sim_link link;
+    int per_second_max;
     bool new_server; // its process ends and another one begins: no history, and it turns away what is too much at first
 };
 
@@ -119,8 +121,8 @@ static void judge(struct fleet *f, const struct variant *v, bool all_seconds)
     ok(!f->sim.broken, "%s: nothing that must not be: %s", v->name, f->sim.verdict);
     ok(s.right == f->n, "%s: %d of %d are as they should be, and told it%s%s", v->name, s.right, f->n, s.right < f->n ? "; " : "", s.why);
     uint32_t worst = fleet_worst(f, costly, 1);
-    ok(worst <= PER_SECOND_MAX, "%s: at most %u connections and LISTs in a second, %.1f over ten", v->name, worst,
-       fleet_worst(f, costly, 10) / 10.0);
+    double over_ten = fleet_worst(f, costly, 10) / 10.0;
+    ok(over_ten <= v->per_second_max, "%s: at most %.1f connections and LISTs a second over ten, %u in one", v->name, over_ten, worst);
     if (v->new_server)
         diag("%s: %d went on without a LIST, %" PRIu64 " requests were turned away", v->name, s.resumed, f->turned_away);
     else
@@ -136,7 +138,7 @@ static void end_of_outage(struct fleet *f, const struct variant *v)
 {
     if (v->new_server) {
         sim_server_keep_rings(&f->server);
-        f->server.max_per_s = MAX(f->n / 10, 20);
+        f->server.max_per_s = MAX(f->n / 5, 10); // the leases of them all are half of that
     }
     fleet_measure(f);
     fleet_link(f, NET_FINE);
@@ -164,24 +166,28 @@ static void play(const struct variant *v, uint64_t seed, int nodes, bool all_sec
 int main(int argc, char **argv)
 {
     static const struct variant variants[] = {
-        { "refused", NET_REFUSED, false },
-        { "dropped", NET_DROPS, false },
-        { "a new server", NET_REFUSED, true },
+        { "refused", NET_REFUSED, 50, false },
+        { "dropped", NET_DROPS, 50, false },
+        { "a new server", NET_REFUSED, 100, true }, // every agent has to list each kind: four for one
     };
     uint64_t seed = SEED;
     int nodes = NODES;
+    const char *only = NULL;
     bool seconds = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--seconds") == 0)
             seconds = true;
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            only = argv[++i];
         else if (strcmp(argv[i], "--nodes") == 0 && i + 1 < argc)
             nodes = (int)strtol(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
             seed = strtoull(argv[++i], NULL, 10);
         else
-            return fprintf(stderr, "usage: %s [--nodes N] [--seed N] [--seconds]\n", argv[0]), 2;
+            return fprintf(stderr, "usage: %s [--nodes N] [--seed N] [--seconds] [--only VARIANT]\n", argv[0]), 2;
     }
     for (size_t i = 0; i < ARRAY_LEN(variants); i++)
-        play(&variants[i], seed, nodes, seconds);
+        if (only == NULL || strcmp(only, variants[i].name) == 0)
+            play(&variants[i], seed, nodes, seconds);
     return done_testing();
 }

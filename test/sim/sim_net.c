@@ -44,7 +44,7 @@ struct flight {
     struct sim_event step, limit;
     struct sim_answer answer;
     bool answered, calling, dropped; // dropped: freed after the call under way
-    bool no_connection;              // packets vanished when it began
+    bool no_connection;              // packets vanished when it began, or nobody listened: it never left
     bool on_dead_connection, was_held_up;
     int token;
     int64_t began_ms, last_byte_ms;
