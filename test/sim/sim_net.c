@@ -354,7 +354,7 @@ static void travel(struct flight *f)
             end_with(f, cls, why);
         return;
     }
-    if (!passes(f) && f->req == NULL && n->sim->now_ms - f->began_ms > ORPHAN_MS) { // the kernel, too, gives up
+    if (!passes(f) && f->req == NULL && f->net->sim->now_ms - f->began_ms > ORPHAN_MS) { // the kernel, too, gives up
         flight_free(f);
         return;
     }
