@@ -260,6 +260,23 @@ sim: ## the simulator, 2,000 seeds (SEEDS=N), every processor; SEED=N [ONLY=3,9]
 conformance: $(MODEL) cluster ## the simulator's API server against a real one: the same requests to both
 	@BUILD=$(abspath $(O)) $(RUN) $(CONFORMANCE)
 
+# A mutant is a file of test/sim/mutants: a change of one source, and what the simulator must say of it. The changed object is compiled
+# apart and linked before the library. smoke: those of `make test`.
+MUTANTS := $(patsubst test/sim/mutants/%.mutant,%,$(sort $(wildcard test/sim/mutants/*.mutant)))
+SMOKE_MUTANTS := $(patsubst test/sim/mutants/%.mutant,$(O)/mutants/%,$(shell grep -l '^smoke:' $(MUTANTS:%=test/sim/mutants/%.mutant)))
+$(MUTANTS:%=$(O)/mutants/%): $(O)/mutants/%: test/sim/mutants/%.mutant test/sim/mutants/apply $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,MUTANT,$*)
+	$(Q)test/sim/mutants/apply $< >$@.c
+	$(Q)$(COMPILE) -w -c -o $@.o $@.c
+	$(Q)$(call LINK,$@.o $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(LIB))
+
+.PHONY: mutants
+mutants: $(or $(TESTS:%=$(O)/mutants/%),$(MUTANTS:%=$(O)/mutants/%))
+sim-mutants: ## the simulator must find each deliberate bug of test/sim/mutants (LIMIT=300 seeds); TESTS=NAME for one, WRITE=1 for the README
+	@$(MAKE) $(JOBS) O=build/sim CFLAGS="-O2 -g" mutants
+	@test/sim/mutants/run $(if $(WRITE),--write) $(abspath build/sim/mutants) $(shell nproc) $(or $(LIMIT),300) $(or $(TESTS),$(MUTANTS))
+
 sim-fleet: $(O)/test/sim/fleet_test ## 1,000 agents after an hour without their API server: what they ask of it when it is back (6 min); NODES=N, SEED=N
 	@$(O)/test/sim/fleet_test --nodes $(or $(NODES),1000) $(if $(SEED),--seed $(SEED))
 

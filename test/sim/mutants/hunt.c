@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// hunt — plays seeds with a broken agent until the simulator says of one what it should say.
+//
+//     hunt PATTERN LIMIT
+//
+// PATTERN is an extended regular expression for the verdict. Prints one line: the seed, how many seeds before it ended with another verdict,
+// and the verdict; exit 0. Or how many of LIMIT seeds failed with which last verdict; exit 1.
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../sim_run.h"
+
+static int usage(const char *name)
+{
+    fprintf(stderr, "usage: %s PATTERN LIMIT\n", name);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    regex_t pattern;
+    struct outcome out;
+    char other[sizeof(out.verdict)] = "every seed was well";
+    unsigned long long limit = argc == 3 ? strtoull(argv[2], NULL, 10) : 0, others = 0;
+    if (limit == 0 || regcomp(&pattern, argv[1], REG_EXTENDED | REG_NOSUB) != 0)
+        return usage(argv[0]);
+    for (unsigned long long seed = 1; seed <= limit; seed++) {
+        struct plan p;
+        plan_make(&p, seed);
+        run_apart(&p, SHOW_NOTHING, &out);
+        if (out.broken && regexec(&pattern, out.verdict, 0, NULL, 0) == 0) {
+            printf("%llu\t%llu\t%s\n", seed, others, out.verdict);
+            return 0;
+        }
+        if (out.broken) {
+            others++;
+            snprintf(other, sizeof(other), "%s", out.verdict);
+        }
+    }
+    printf("-\t%llu\t%s\n", others, other);
+    return 1;
+}
