@@ -271,7 +271,7 @@ $(MUTANTS:%=$(O)/mutants/%): $(O)/mutants/%: test/sim/mutants/%.mutant test/sim/
 	$(Q)$(COMPILE) -w -c -o $@.o $@.c
 	$(Q)$(call LINK,$@.o $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(LIB))
 
-.PHONY: mutants
+.PHONY: mutants sim-mutants sim-fleet
 mutants: $(or $(TESTS:%=$(O)/mutants/%),$(MUTANTS:%=$(O)/mutants/%))
 sim-mutants: ## the simulator must find each deliberate bug of test/sim/mutants (LIMIT=300 seeds); TESTS=NAME for one, WRITE=1 for the README
 	@$(MAKE) $(JOBS) O=build/sim CFLAGS="-O2 -g" mutants

@@ -204,7 +204,7 @@ static void file_spec(struct fleet_node *n, char out[SPEC_MAX])
 
 static struct sim_object *object_of(struct fleet_node *n, const char *plural, const char *name)
 {
-    return sim_store_get(&n->fleet->server, sim_type_find("edge.limpet.dev", "v1alpha1", plural), n->ns, name);
+    return sim_store_get(&n->fleet->server, sim_type_find(&n->fleet->server, "edge.limpet.dev", "v1alpha1", plural), n->ns, name);
 }
 
 static void create(struct fleet_node *n, const char *plural, const char *name, const char *spec)
@@ -214,7 +214,7 @@ static void create(struct fleet_node *n, const char *plural, const char *name, c
     if (json_parse(&body, spec, strlen(spec), &e) < 0)
         abort();
     json_set(j, "spec", body);
-    sim_store_add(&n->fleet->server, sim_type_find("edge.limpet.dev", "v1alpha1", plural), n->ns, name, j);
+    sim_store_add(&n->fleet->server, sim_type_find(&n->fleet->server, "edge.limpet.dev", "v1alpha1", plural), n->ns, name, j);
 }
 
 static void create_all(struct fleet_node *n)
@@ -223,7 +223,7 @@ static void create_all(struct fleet_node *n)
     struct json *ns = json_object(), *status = json_object();
     json_set_str(status, "phase", "Active");
     json_set(ns, "status", status);
-    sim_store_add(&n->fleet->server, sim_type_find("", "v1", "namespaces"), "", n->ns, ns);
+    sim_store_add(&n->fleet->server, sim_type_find(&n->fleet->server, "", "v1", "namespaces"), "", n->ns, ns);
     create(n, "edgenodes", n->name, "{\"description\":\"one of many\"}");
     app_spec(n, spec);
     create(n, "edgeapps", "app", spec);
