@@ -14,6 +14,7 @@ enum {
     SENDERS_MAX = 16,
     BATCH = 32,
     HOLD_PART = 20,
+    HOLD_FROM_MS = 600000, // a link that flaps is no outage of many
     BACKOFFS_MAX = 4096,
     TIMEOUT_MS = 15000,
     BACKOFF_MIN_MS = 200,
@@ -491,7 +492,8 @@ static void cancel_all(struct egress *g)
 
 static void hold(struct egress *g)
 {
-    int64_t now = loop_now(g->loop), most = MIN((now - g->offline_at_ms) / HOLD_PART, g->conf.hold_max_ms);
+    int64_t now = loop_now(g->loop), outage = now - g->offline_at_ms;
+    int64_t most = outage >= HOLD_FROM_MS ? MIN(outage / HOLD_PART, g->conf.hold_max_ms) : 0;
     g->hold_until_ms = now + clock_rand(g->kube->clock, most);
 }
 

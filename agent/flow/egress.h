@@ -5,7 +5,7 @@
 // cache's and go on; the object re-created meanwhile: the slot is dropped, it speaks of another uid). 404 and permanent 4xx drop with a
 // counted reason; 401 asks for new credentials; 429/5xx/timeouts wait. 500 "field not declared in schema": merge patch instead.
 // Events are created under their deterministic names; 409 AlreadyExists is success.
-// Runs only between egress_online(true) (after the first complete resync) and (false). After an outage it holds back for a random part of a
+// Runs only between egress_online(true) (after the first complete resync) and (false). After an outage of ten minutes it holds back for a random part of a
 // twentieth of it: the server keeps a hundred changes of a type for those who come back after us, and the reports of a fleet that come at
 // once would push these out, so that all others have to list.
 #ifndef FLOW_EGRESS_H

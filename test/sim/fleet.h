@@ -24,7 +24,7 @@ struct fleet_node {
     struct sim_clock clock;
     struct sim_disk disk;
     struct sim_net net;
-    struct sim_port port;
+    struct port *port;
     struct config config;
     struct loop *loop;
     struct loop_fd *ringing;

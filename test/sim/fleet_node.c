@@ -142,7 +142,7 @@ static void switch_on(struct sim_event *ev)
 {
     struct fleet_node *n = container_of(ev, struct fleet_node, next);
     struct err e = ERR_INIT;
-    struct agent_seams seams = { .loop = n->loop, .clock = &n->clock.clock, .port = n->port.port };
+    struct agent_seams seams = { .loop = n->loop, .clock = &n->clock.clock, .port = n->port };
     struct agent_conf conf = {
         .config = &n->config, .node = n->name, .ns = n->ns, .ca_fingerprint = CA, .link_changed = on_link, .ctx = n
     };
@@ -162,6 +162,7 @@ static void switch_on(struct sim_event *ev)
 static void clear_away(struct fleet_node *n)
 {
     struct loop *old = n->loop;
+    struct err e = ERR_INIT;
     log_set_sink(keep_line, n);
     n->fleet->sim.dead = true; // what it does on its way out reaches nobody
     agent_abandon(n->agent);
@@ -172,10 +173,11 @@ static void clear_away(struct fleet_node *n)
     sim_net_leave(&n->net);
     config_fini(&n->config);
     sim_disk_power_cut(&n->disk);
-    sim_port_reboot(&n->port);
+    port_fake_reboot(n->port);
     sim_clock_reboot(&n->clock);
     n->loop = loop_of(n);
-    sim_port_agent_died(&n->port, n->loop);
+    if (port_fake_agent_died(n->port, &n->port, n->loop, &e) < 0)
+        abort();
     loop_free(old);
     n->fleet->sim.dead = false;
 }
@@ -253,7 +255,7 @@ void node_crash(struct fleet_node *n)
     snprintf(owner, sizeof(owner), "edgeapps/%s/app", n->ns);
     if (n->agent == NULL)
         return;
-    port_fake_crash(n->port.port, owner, 0, 1);
+    port_fake_crash(n->port, owner, 0, 1);
     turn(n);
 }
 
@@ -289,7 +291,7 @@ static bool app_is_right(struct fleet_node *n)
     int rc = app_spec_decode(&spec, json_get(object_of(n, "edgeapps", "app")->json, "spec"), n->name, &a, &e);
     t.revision = spec.process.revision;
     if (rc == 0)
-        rc = n->port.port->ops->each(n->port.port, owner, count, &t, &e);
+        rc = n->port->ops->each(n->port, owner, count, &t, &e);
     arena_reset(&a);
     return rc == 0 && t.running == REPLICAS;
 }
@@ -347,6 +349,8 @@ static void heard(struct sim_net *net, const char *method, const char *url, bool
 
 static void node_init(struct fleet *f, struct fleet_node *n, int number)
 {
+    static const struct fake_behaviour well = { .start_ms = 40, .run_ms = -1, .stop_ms = 150, .run_delay_ms = 30, .check_ok = true };
+    struct err e = ERR_INIT;
     *n = (struct fleet_node){ .fleet = f, .first_contact_ms = -1, .online_ms = -1, .told_ms = -1 };
     snprintf(n->name, sizeof(n->name), "node-%04d", number);
     snprintf(n->ns, sizeof(n->ns), "edge-%s", n->name);
@@ -358,7 +362,9 @@ static void node_init(struct fleet *f, struct fleet_node *n, int number)
     n->net.rng = stream(n, "net");
     n->net.heard = heard;
     n->loop = loop_of(n);
-    sim_port_init(&n->port, &f->sim, n->loop);
+    if (port_fake_new(&n->port, n->loop, &e) < 0)
+        abort();
+    port_fake_behave(n->port, NULL, &well);
     sim_disk_for(&n->disk, n->loop);
     make_dirs(n);
     sim_disk_leave(&n->disk);
@@ -370,8 +376,7 @@ static void node_fini(struct fleet_node *n)
     if (n->agent != NULL)
         clear_away(n);
     sim_unset(&n->next);
-    n->port.port->ops = n->port.fake;
-    n->port.port->ops->free(n->port.port);
+    n->port->ops->free(n->port);
     loop_free(n->loop);
     sim_net_fini(&n->net);
     sim_disk_fini(&n->disk);
