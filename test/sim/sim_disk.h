@@ -90,7 +90,7 @@ void sim_name_set(struct sim_disk *d, const char *path, struct sim_file *f); // 
 void sim_name_move(struct sim_disk *d, const char *from, const char *to);
 void sim_vfs_register(struct sim_disk *d);
 void sim_vfs_unregister(struct sim_disk *d);
-int64_t sim_vfs_memory(void); // bytes that SQLite holds
+int64_t sim_vfs_memory(void);   // bytes that SQLite holds
 void sim_vfs_many_stores(void); // the first store bounds the memory of all in the process: no more
 
 #endif
