@@ -16,6 +16,7 @@ LATE = {"command": ["/bin/sleep", "100000"], "terminationGracePeriodSeconds": 1}
 class Limits:
     def __init__(self, rounds, tap):
         self.rounds, self.tap = rounds, tap
+        self.pulls = min(5, len(rounds.cuts))  # of the cable; without an answer it takes the agent a quarter of a minute to notice
         self.machine, self.server, self.client = rounds.machine, rounds.server, rounds.cluster.client()
 
     def run(self):
@@ -129,7 +130,7 @@ class Limits:
 
     def cable(self):
         """The cable is pulled and plugged in again."""
-        for _ in range(5):
+        for _ in range(self.pulls):
             self.machine.set_cable(False)
             wait_for("offline", LONG, lambda: self.machine.run("limpet status >/dev/null")[0] == 1, 0.3)
             self.machine.set_cable(True)
