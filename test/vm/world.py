@@ -27,7 +27,7 @@ COMMANDS = {
 }
 # A mark leaves the machine as it is made: what a job did is known whatever the power cut takes. One writer at a time has the port.
 MARK = 'mark() { (flock 9; echo "$1 $JOB $VERSION $LIMPET_RUN ${LIMPET_SCHEDULED:--}" >/dev/virtio-ports/marks) 9>/run/marks.lock; }; '
-JOB_COMMAND = MARK + "mark begin; sleep 0.5; mark end"
+JOB_COMMAND = "set -e; [ -c /dev/virtio-ports/marks ]; " + MARK + "mark begin; sleep 0.5; mark end"
 JOB_SPECS = {
     "once": {"execution": "AtMostOnce", "backoffLimit": 0},
     "sure": {"execution": "AtLeastOnce", "backoffLimit": 1000},
