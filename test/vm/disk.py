@@ -12,7 +12,9 @@ import socket
 import struct
 import threading
 
-SECTOR = 512  # what a disk writes whole or not at all
+# What a disk writes whole or not at all: the physical sector of disks and the page of flash. ext4 relies on it for the block that ends a
+# transaction of its journal; torn within one it asks for a file system check, and no agent can start.
+SECTOR = 4096
 
 MAGIC, OPTION, OPTION_REPLY = 0x4E42444D41474943, 0x49484156454F5054, 0x0003E889045565A9
 REQUEST, REPLY = 0x25609513, 0x67446698
@@ -102,7 +104,7 @@ class Disk:
                 answer(conn, option, REP_ERR_UNSUP)
                 continue
             answer(conn, option, REP_INFO, struct.pack(">HQH", 0, self.size, EXPORT_FLAGS))
-            answer(conn, option, REP_INFO, struct.pack(">HIII", 3, SECTOR, 4096, 1 << 25))
+            answer(conn, option, REP_INFO, struct.pack(">HIII", 3, SECTOR, SECTOR, 1 << 25))
             answer(conn, option, REP_ACK)
             if option == OPT_GO:
                 return True

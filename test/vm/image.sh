@@ -102,8 +102,8 @@ disks_make() {
 	make -C "$top" install DESTDIR="$machine_root" PREFIX=/usr >"$work/said" 2>&1 || die "make install: $(tail -n 20 "$work/said")"
 	root_settle "$machine_root"
 	rm -f "$out"/{root,state}.ext4.new
-	mkfs.ext4 -q -F -L root -d "$machine_root" "$out/root.ext4.new" 320M >&2 || die 'root.ext4'
-	mkfs.ext4 -q -F -L state -m 0 "$out/state.ext4.new" 48M >&2 || die 'state.ext4'
+	mkfs.ext4 -q -F -b 4096 -L root -d "$machine_root" "$out/root.ext4.new" 320M >&2 || die 'root.ext4'
+	mkfs.ext4 -q -F -b 4096 -L state -m 0 "$out/state.ext4.new" 48M >&2 || die 'state.ext4'
 	mv "$out/root.ext4.new" "$out/root.ext4" && mv "$out/state.ext4.new" "$out/state.ext4"
 }
 

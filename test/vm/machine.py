@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 
-from disk import Disk
+from disk import SECTOR, Disk
 from rig import TOP, BenchError, end
 
 IMAGES = os.path.join(TOP, "build", "vm")
@@ -116,7 +116,7 @@ class Machine:
         for disk in self.disks:
             name = os.path.basename(disk.path).split(".")[0]
             command += ["-blockdev", f"driver=nbd,node-name={name},server.type=unix,server.path={disk.path},cache.direct=on",
-                        "-device", f"virtio-blk-pci,drive={name},write-cache=on"]
+                        "-device", f"virtio-blk-pci,drive={name},write-cache=on,logical_block_size={SECTOR},physical_block_size={SECTOR}"]
         return command
 
     def marks(self):
