@@ -52,8 +52,9 @@ SCENARIOS = {
     "namespace": identity.namespace,
     "twins": identity.twins,
 }
-SAMPLE = ("kills-bad-network", "clock", "away", "kills", "disk", "reborn", "namespace", "revoked", "crd")
-ALONE = ("ca", "crd")  # they change the server for everybody
+# Side by side, each line on a server of its own, for most of it is waiting. ca and crd change the server for everybody.
+LINES = (("kills", "disk", "reborn", "token"), ("kills-bad-network", "clock", "revoked", "namespace"), ("network",), ("away", "twins"), ("ca",), ("crd",))
+SAMPLE_LINES = (("kills-bad-network", "away", "disk", "reborn", "namespace"), ("clock", "kills", "revoked"), ("crd",))
 
 
 class Run:
@@ -92,23 +93,20 @@ class Run:
         say(f"{name} took {time.monotonic() - began:.0f} s")
 
     def all_of(self, names):
-        """Two lines side by side, for most of it is waiting; each scenario of a line after the other. One that changes the server for
-        everybody has one of its own."""
-        shared = [n for n in names if n not in ALONE]
-        self._side_by_side([("main", shared[0::2]), ("other", shared[1::2])])
-        self._side_by_side([(n, [n]) for n in names if n in ALONE])
-
-    def _side_by_side(self, lines):
-        def one(cluster_name, names):
-            cluster = TorturedCluster(self.rig, cluster_name)
-            for n in names:
-                self.scenario(n, cluster)
-            cluster.command("down")
-        threads = [threading.Thread(target=one, args=line, daemon=True) for line in lines if line[1]]
+        """`names`: only these; none: all that there are, or are in the sample."""
+        lines = [(line[0], [n for n in line if not names or n in names]) for line in (SAMPLE_LINES if self.sample and not names else LINES)]
+        threads = [threading.Thread(target=self.line, args=line, daemon=True) for line in lines if line[1]]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
+
+    def line(self, cluster_name, names):
+        """One after the other."""
+        cluster = TorturedCluster(self.rig, cluster_name)
+        for n in names:
+            self.scenario(n, cluster)
+        cluster.command("down")
 
     def ordered(self):
         order = list(SCENARIOS)
@@ -162,7 +160,7 @@ def main():
     rig = Rig(wanted.keep)
     run = Run(rig, wanted)
     try:
-        run.all_of(wanted.only or (SAMPLE if wanted.sample else list(SCENARIOS)))
+        run.all_of(wanted.only)
     finally:
         rig.close()
     facts["minutes"] = round((time.monotonic() - began) / 60)
