@@ -227,7 +227,7 @@ def crd(run):
         node.config("c", f"c {i}\n")
         row.changes += 1
         row.right(node.converge(since))
-        repairs = node.server.get("edgeconfigs", f"d{i}")["status"].get("driftRepairs")
+        repairs = node.client.get(f"/apis/edge.limpet.dev/v1alpha1/namespaces/{node.ns}/edgeconfigs/d{i}")["status"].get("driftRepairs")
         if i % 3 and repairs != 1:
             row.wrong.append(f"driftRepairs is {repairs} after a repair")
         run.step(row)

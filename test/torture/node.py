@@ -224,6 +224,7 @@ class Node(Agent):
         """Ends the agent in an orderly way; what the witnesses say of the whole life. A server that was started anew has no history for a
         watch to go on from; else a witness that lost its place is no witness."""
         self.stop()
+        self.server.look_again()
         v = judge(self.server, self.stores, Store(self.state))
         for name in os.listdir(os.path.dirname(self.ledger)):
             if name.startswith(os.path.basename(self.ledger) + "-") and ".lock-" not in name:

@@ -94,6 +94,7 @@ class Server:
         self.statuses = collections.defaultdict(list)   # uid -> [status, ...] as accepted, in order
         self.known = collections.defaultdict(set)       # uid -> canonical statuses
         self.events = {}                                # name -> Event
+        self.cluster, self.ns = cluster, ns
         self.streams = [Stream(cluster, f"{EDGE}/{ns}/{p}", lambda what, o, p=p: self._object(p, what, o)) for p in self.PLURALS]
         self.streams.append(Stream(cluster, f"{EVENTS}/{ns}/events", self._event))
 
@@ -114,9 +115,14 @@ class Server:
             if what != "DELETED":
                 self.events[event["metadata"]["name"]] = event
 
-    def get(self, plural, name):
-        with self.lock:
-            return self.now.get((plural, name))
+    def look_again(self):
+        """What is there now, not by watch: one that was opened before a CRD changed tells what its old schema keeps."""
+        client = Client(self.cluster.kubeconfig)
+        for p in self.PLURALS:
+            items = client.get(f"{EDGE}/{self.ns}/{p}")["items"]
+            with self.lock:
+                self.now.update({(p, item["metadata"]["name"]): item for item in items})
+        client.close()
 
     def all(self, plural):
         with self.lock:
