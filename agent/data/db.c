@@ -85,6 +85,13 @@ static int note_wal(void *ctx, struct sqlite3 *sq, const char *schema, int frame
     return SQLITE_OK;
 }
 
+// What a predecessor could not fsync is read from the page cache like everything else, and yet may not lie on the disk; what is added behind
+// it is then lost with it at a power cut. So the log is written back before anything is added. A full disk cannot do that: it stays as it is.
+static void write_log_back(struct sqlite3 *sq)
+{
+    (void)sqlite3_wal_checkpoint_v2(sq, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
+
 // Opens the file that is there and makes sure of it. E_CORRUPT: it needs salvage.
 static int attach(struct db *db, struct err *e)
 {
@@ -101,6 +108,8 @@ static int attach(struct db *db, struct err *e)
         db_disconnect(sq, true);
         return r;
     }
+    if (unclean)
+        write_log_back(sq);
     sqlite3_wal_hook(sq, note_wal, db);
     db->sq = sq;
     db->damaged = false;
