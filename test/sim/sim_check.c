@@ -140,7 +140,8 @@ static int nobodys(void *ctx, const struct inst *i)
     struct tally *t = ctx;
     struct world *w = (struct world *)(uintptr_t)t->object;
     char *why = t->why;
-    if (sim_server_find(&w->server, "edgeapps", strrchr(i->owner, '/') + 1) == NULL)
+    const char *plural = strncmp(i->owner, "edgejobs/", 9) == 0 ? "edgejobs" : "edgeapps";
+    if (sim_server_find(&w->server, plural, strrchr(i->owner, '/') + 1) == NULL)
         return WRONG("%.150s #%d is left of a deleted object", i->owner, i->index) - 1;
     return 0;
 }
@@ -265,6 +266,8 @@ static bool object_is_right(struct world *w, const struct sim_object *o, char wh
         return app_is_right(w, o, why);
     if (strcmp(o->type->plural, "edgeconfigs") == 0)
         return config_is_right(w, o, why);
+    if (strcmp(o->type->plural, "edgejobs") == 0)
+        return status_is_current(o, why) && job_is_right(o, why);
     return strcmp(o->type->plural, "edgenodes") != 0 || status_is_current(o, why);
 }
 
@@ -306,7 +309,7 @@ const char *check_right(struct world *w, char why[256])
 static int mix_instance(void *ctx, const struct inst *i)
 {
     uint64_t *h = ctx;
-    if (i->state != INST_EXITED)
+    if (i->state != INST_EXITED && strncmp(i->owner, "edgejobs/", 9) != 0)
         *h = hash_bytes(*h, i->uid, strlen(i->uid));
     return 0;
 }

@@ -124,6 +124,7 @@ void sim_file_settle(struct sim_file *f)
 int sim_file_sync(struct sim_disk *d, struct sim_file *f)
 {
     bool fails = sim_disk_errs(d, F_SYNC_ERROR);
+    d->sync_failed = d->sync_failed || fails;
     if (d->sync_ms > 0) {
         sim_hit(d->sim, F_SLOW_DISK);
         d->sim->now_ms += d->sync_ms;
@@ -296,6 +297,7 @@ static bool survives(struct sim_disk *d, const struct sim_name *n)
 
 void sim_disk_power_cut(struct sim_disk *d)
 {
+    d->sync_failed = false;
     list_each_safe(it, next, &d->names) {
         struct sim_name *n = name_of(it);
         if (is_volatile(n->path)) {

@@ -47,6 +47,7 @@ struct sim_disk {
     int error_permille;                                                             // of the writes and fsyncs that fail with an I/O error
     bool reads_fail;                                                                // and of the reads
     int64_t sync_ms;                                                                // so long takes an fsync
+    bool sync_failed;                                                               // since the last power cut
     int open_files;                                                                 // of SQLite
     void (*written)(struct sim_disk *d, const char *path, const void *p, size_t n); // by the agent, as a whole; may be NULL
     void (*removed)(struct sim_disk *d, const char *path);                          // by the agent; may be NULL

@@ -99,6 +99,8 @@ void agent_start_now(struct world *w)
     w->witness.commits = UINT64_MAX; // what its predecessor committed while dying shows in its first turn
     sim_note(&w->sim, "world", "agent %d starts", w->lives);
     sim_in(&w->sim, &w->minute, MINUTE, on_minute);
+    if (w->disk.sync_failed && w->disk.error_permille > 0) // what it reads may not lie on the disk, and it cannot write it again
+        witness_store_rots(w);
     if (try_to_start(w, &e) < 0 && !w->sim.dead)
         did_not_start(w, &e);
 }
@@ -117,6 +119,8 @@ static void clear_away(struct world *w, bool power_cut)
     sim_net_leave(&w->net);
     config_fini(&w->config);
     if (power_cut) {
+        if (sim_disk_at(&w->disk, "/run/limpet/store/limpet.db") != NULL) // it had no better place, and said so
+            witness_store_rots(w);
         sim_disk_power_cut(&w->disk);
         sim_port_reboot(&w->port);
         sim_clock_reboot(&w->clock);

@@ -31,6 +31,9 @@ static const struct {
     [ACT_DELETE_CONFIG] = { "cfg-%a is deleted", 2, { 0, CONFIGS - 1 }, { 0, 0 } },
     [ACT_REPLACE_APP] = { "app-%a is deleted and made again", 3, { 0, APPS - 1 }, { 0, 0 } },
     [ACT_REPLACE_CONFIG] = { "cfg-%a is deleted and made again", 2, { 0, CONFIGS - 1 }, { 0, 0 } },
+    [ACT_EDIT_JOB] = { "job-%a is given another spec", 5, { 0, JOBS - 1 }, { 0, 0 } },
+    [ACT_DELETE_JOB] = { "job-%a is deleted", 1, { 0, JOBS - 1 }, { 0, 0 } },
+    [ACT_JOB_SHIM_KILL] = { "the shims of job-%a are killed", 2, { 0, JOBS - 1 }, { 0, 0 } },
     [ACT_WIPE_STATUS] = { "the status of app-%a is wiped", 2, { 0, APPS - 1 }, { 0, 0 } },
     [ACT_CRASH] = { "instance %b of app-%a ends", 12, { 0, APPS - 1 }, { 0, 2 } },
     [ACT_SHIM_KILL] = { "the shim of instance %b of app-%a is killed", 3, { 0, APPS - 1 }, { 0, 2 } },
@@ -202,6 +205,7 @@ void plan_make(struct plan *p, uint64_t seed)
         add(p, &r, PHASE_BEGIN, 0, ACT_EDIT_APP);
         add(p, &r, PHASE_BEGIN, 0, ACT_EDIT_CONFIG);
     }
+    add(p, &r, PHASE_BEGIN, 0, ACT_EDIT_JOB);
     plan_chaos(p, &r, PHASE_CHAOS);
     plan_doubt(p, &r);
     plan_chaos(p, &r, PHASE_CHAOS_AGAIN);

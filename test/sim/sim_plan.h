@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { APPS = 5, CONFIGS = 4, FILES_EACH = 2, PATHS = CONFIGS * FILES_EACH };
+enum { APPS = 5, CONFIGS = 4, FILES_EACH = 2, PATHS = CONFIGS * FILES_EACH, JOBS = 4 };
 enum { PLAN_MAX = 160, WORDS_MAX = 160 };
 
 // What programs do that do not as they should.
@@ -39,9 +39,12 @@ enum act_kind {
     ACT_DELETE_CONFIG,
     ACT_REPLACE_APP,
     ACT_REPLACE_CONFIG,
+    ACT_EDIT_JOB,
+    ACT_DELETE_JOB,
     ACT_WIPE_STATUS,
     ACT_CRASH,
     ACT_SHIM_KILL,
+    ACT_JOB_SHIM_KILL,
     ACT_SCRIBBLE,
     ACT_REMOVE_FILE,
     ACT_BAD_PROGRAMS,

@@ -51,7 +51,7 @@ static int stop(struct port *p, const char *uid, int64_t grace_ms, struct err *e
     struct sim_port *sp = self(p);
     if (!sim_effect(sp->sim))
         return died(e);
-    sp->stops++;
+    sp->stops += !rules_is_job(world_of(sp), uid);
     rules_stop(world_of(sp), uid);
     if (sp->now.stop_ms > grace_ms && grace_ms >= 0)
         sim_hit(sp->sim, F_IGNORES_TERM);

@@ -18,6 +18,7 @@ struct wanted {
     uint64_t nth;
     bool there, valid; // an invalid spec is no reason for anything
     int64_t generation;
+    bool suspended; // a job
     // Of an app.
     int replicas;
     char revision[INST_REV_MAX];
@@ -78,7 +79,10 @@ void history_edited(struct world *w, const struct sim_object *o)
     int config = sim_port_index_of_config(o->name);
     v->there = true;
     v->generation = o->generation;
-    if (config >= 0)
+    v->suspended = json_bool(json_path(o->json, "spec.suspend"), false);
+    if (strncmp(o->name, "job-", 4) == 0)
+        v->valid = true;
+    else if (config >= 0)
         note_config(v, o, config);
     else
         note_app(v, o);
@@ -140,9 +144,13 @@ static void note_start(struct world *w, const struct inst_spec *s, uint64_t nth)
 
 void rules_start(struct world *w, const struct inst_spec *s)
 {
-    if (!can_judge(w) || strncmp(s->owner, "edgeapps/", 9) != 0)
+    if (!can_judge(w))
         return;
     const struct wanted *v = committed(w, s->owner);
+    if (strncmp(s->owner, "edgejobs/", 9) == 0) {
+        rules_job_start(w, s, v != NULL && v->suspended);
+        return;
+    }
     if (v == NULL || !v->valid || strcmp(v->revision, s->revision) != 0 || s->index >= v->replicas)
         sim_violation(&w->sim, "%s #%d was started with revision %s; committed is %s of %d", s->owner, s->index, s->revision,
                       v != NULL ? v->revision : "nothing", v != NULL ? v->replicas : 0);
@@ -265,6 +273,7 @@ void rules_init(struct world *w)
 {
     list_init(&w->rules.wanted);
     list_init(&w->rules.started);
+    list_init(&w->rules.runs);
 }
 
 void rules_fini(struct world *w)
@@ -273,4 +282,5 @@ void rules_fini(struct world *w)
         free(wanted_of(it));
     list_each_safe(it, next, &w->rules.started)
         free(container_of(it, struct started, link));
+    rules_jobs_fini(w);
 }

@@ -78,6 +78,8 @@ void story_peace(struct world *w)
 void story_idle_hour(struct world *w)
 {
     char why[256];
+    for (int i = 0; i < JOBS; i++) // schedules know no idleness
+        user_deletes_job(w, &(struct act){ .a = i });
     world_live(w, AFTERMATH_MS);
     uint64_t writes = w->disk.store_writes, patches = w->server.status_patches, print = check_fingerprint(w);
     sim_note(&w->sim, "world", "an idle hour begins");

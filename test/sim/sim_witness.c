@@ -138,6 +138,7 @@ void witness_store_rots(struct world *w)
 
 void witness_store_lost(struct world *w)
 {
+    w->rules.jobs_forgotten = true;
     w->witness.last_seq = 0;
     list_each_safe(it, next, &w->witness.versions) {
         list_del(it);
@@ -233,6 +234,8 @@ static void check_time(struct world *w, const struct promise *p, const struct si
     if (!rfc3339_parse(text(o, "eventTime"), &us))
         return;
     int64_t late = p->at_us - us;
+    if (strncmp(p->name, "job-", 4) == 0) // a run is told with the time of its end, which may lie before its agent's start
+        return;
     if (p->trusted && (late < -TIME_SLACK_US || late > TIME_SLACK_US + (int64_t)FOLDED_SLACK_MS * 1000))
         sim_violation(&w->sim, "event %s says %s, which is wrong by %" PRId64 " s", p->name, text(o, "eventTime"), late / 1000000);
 }

@@ -64,11 +64,12 @@ struct managed_path {
 };
 
 // What sim_rules.c remembers. Off where users go past sim_users.c.
-enum { RULES_REPORTS = 60 }; // the rate of a second, and the burst
+enum { RULES_REPORTS = 75 }; // the rate of a second (50), its ends, and two bursts (10): an fsync that takes long hides one from the other
 struct rules {
     bool on;
-    struct list wanted, started;
+    struct list wanted, started, runs; // runs: of jobs
     uint64_t nth;
+    bool jobs_forgotten;     // the store was lost: what it knew of runs is not to be had again
     uint64_t written[PATHS]; // the place in history of what the agent wrote there last
     int64_t reports_ms[RULES_REPORTS];
     uint64_t n_reports;
@@ -138,6 +139,15 @@ void user_wipes_status(struct world *w, const struct act *a);
 void user_edits_config(struct world *w, const struct act *a);
 void user_deletes_config(struct world *w, const struct act *a);
 void user_replaces_config(struct world *w, const struct act *a);
+
+// sim_jobs.c
+void user_edits_job(struct world *w, const struct act *a);
+void user_deletes_job(struct world *w, const struct act *a);
+void kill_job_shims(struct world *w, const struct act *a);
+void rules_job_start(struct world *w, const struct inst_spec *s, bool suspended);
+bool rules_is_job(struct world *w, const char *uid); // an instance of one
+void rules_jobs_fini(struct world *w);
+bool job_is_right(const struct sim_object *o, char why[256]);
 
 // sim_acts.c
 void act_do(struct world *w, const struct act *a);
