@@ -48,20 +48,29 @@ static int job_check(const struct kind *k, const struct kind_env *env, const str
 
 // --- What there is
 
-// A zone that is not known may become known, by an update of tzdata: asked for again each time, a known one each hour.
+static void keep_zone(struct job_state *st, struct tz *z, const char *name)
+{
+    tz_free(st->zone);
+    st->zone = z;
+    snprintf(st->zone_name, sizeof(st->zone_name), "%s", name);
+}
+
+// A zone that is not known may become known, by an update of tzdata: asked for again each time. A known one each hour; it stays when that
+// fails.
 static void load_zone(struct pass *p, struct work *w)
 {
     struct job_state *st = p->state;
+    struct tz *z = NULL;
     int64_t now_ms = clock_boot(p->env->clock);
-    if (strcmp(st->zone_name, w->spec.zone) != 0 || now_ms - st->zone_at_ms >= ZONE_AGAIN_MS) {
-        struct tz *z = NULL;
-        st->zone_name[0] = '\0';
-        if (w->spec.scheduled && tz_load(&z, p->env->disk, w->spec.zone, &w->zone_error) == 0) {
-            tz_free(st->zone);
-            st->zone = z;
-            st->zone_at_ms = now_ms;
-            snprintf(st->zone_name, sizeof(st->zone_name), "%s", w->spec.zone);
-        }
+    bool known = strcmp(st->zone_name, w->spec.zone) == 0;
+    if (w->spec.scheduled && (!known || now_ms - st->zone_at_ms >= ZONE_AGAIN_MS)) {
+        st->zone_at_ms = now_ms;
+        if (tz_load(&z, p->env->disk, w->spec.zone, &w->zone_error) == 0)
+            keep_zone(st, z, w->spec.zone);
+        else if (known)
+            log_warn("edgejob", "zone_kept key=%s zone=%s error=\"%s\"", p->key, w->spec.zone, w->zone_error.msg);
+        else
+            keep_zone(st, NULL, "");
     }
     w->seen.zone_ok = st->zone_name[0] != '\0';
     w->seen.zone = st->zone;

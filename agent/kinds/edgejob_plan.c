@@ -125,7 +125,7 @@ static void count_end(struct work *w, struct job_finished *f)
     r->succeeded += f->end == JOB_SUCCEEDED;
     r->failed += f->end != JOB_SUCCEEDED && f->end != JOB_REPLACED;
     if (f->end == JOB_SUCCEEDED && f->ended.wall_us > 0)
-        r->last_success_s = MAX(r->last_success_s, f->ended.wall_us / 1000000);
+        r->last_success_s = f->ended.wall_us / 1000000;
     say_how(f);
     memcpy(r->last_text, f->text, sizeof(r->last_text));
 }

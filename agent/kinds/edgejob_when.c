@@ -45,7 +45,8 @@ static int64_t undecided_after(const struct series *s, int64_t after_s)
     return t;
 }
 
-// The latest instant of (first_s, now_s], first_s if there is none: halving, as a schedule can only be asked forward.
+// The latest instant of [first_s, now_s]: halving, as a schedule can only be asked forward. Where a midnight does not exist the one after
+// an earlier moment can lie before the one after a later moment (expr/cron.h); then it is the first that counts.
 static int64_t latest_until(const struct series *s, int64_t first_s, int64_t now_s)
 {
     int64_t low = first_s - 1, high = now_s; // an instant lies in (low, now_s]; none in (high, now_s]
@@ -56,7 +57,8 @@ static int64_t latest_until(const struct series *s, int64_t first_s, int64_t now
         else
             high = middle;
     }
-    return undecided_after(s, low);
+    int64_t latest = undecided_after(s, low);
+    return latest >= first_s && latest <= now_s ? latest : first_s;
 }
 
 static int64_t count_before(const struct series *s, int64_t first_s, int64_t last_s)

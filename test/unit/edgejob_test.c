@@ -461,6 +461,27 @@ static void test_schedule_changes(void)
     rig_end(&r);
 }
 
+// The server is away for longer than the ring of events holds: what went is counted; counters and history are whole.
+static void test_long_offline(void)
+{
+    struct rig r;
+    struct outbox_stats o;
+    struct err e = ERR_INIT;
+    enum { RUNS = 600, RING = 500 };
+    start(&r, SECOND, 0);
+    r.max_events = RING;
+    rig_crash(&r);
+    apply(&r, EACH_MINUTE, "");
+    rig_run(&r, RUNS * (int64_t)MINUTE + 10 * SECOND);
+    is_int(count(&r, "succeeded"), RUNS, "ten hours offline: each minute ran, and is counted");
+    is_int(count(&r, "missed") + count(&r, "failed"), 0, "none failed or was missed");
+    rig_must(outbox_stats(r.outbox, &o, &e), &e, "outbox");
+    is_int(o.events_pending, RING, "the outbox holds as many runs as it may");
+    is_int(o.events_lost, RUNS - RING, "the others are counted as lost");
+    is_str(rig_field(&r, JOB, "runs.2.outcome"), "\"Succeeded\"", "the history has the newest");
+    rig_end(&r);
+}
+
 // --- What is remembered
 
 static void damage(struct rig *r)
@@ -518,6 +539,7 @@ int main(void)
     test_missed();
     test_clock();
     test_schedule_changes();
+    test_long_offline();
     test_damaged_record();
     return done_testing();
 }

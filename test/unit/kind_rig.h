@@ -53,6 +53,7 @@ struct rig {
     char root[64];
     bool commits_fail; // as with a full disk: what a turn wrote is gone
     int64_t generation;
+    int64_t max_events;                 // of the outbox, from the next agent on; 0 = its default
     char text[RIG_TEXTS][RIG_TEXT_MAX]; // what the rig_...() below return; each lasts for the next RIG_TEXTS calls
     size_t next_text;
 };
@@ -158,7 +159,7 @@ static void rig_open(struct rig *r)
     rig_must(disk_real_new(&r->disk, r->loop, r->root, &e), &e, "disk");
     rig_must(db_open(&r->db, r->disk, &r->fc.clock, &dc, &e), &e, "store");
     rig_must(cache_open(&r->cache, r->db, &e), &e, "cache");
-    rig_must(outbox_open(&r->outbox, r->db, &r->fc.clock, &(struct outbox_conf){ 0 }, &e), &e, "outbox");
+    rig_must(outbox_open(&r->outbox, r->db, &r->fc.clock, &(struct outbox_conf){ .max_events = r->max_events }, &e), &e, "outbox");
     rig_must(registry_new(&r->registry, &e), &e, "registry");
     rig_must(registry_add(r->registry, &kind_edgeapp, &e), &e, "EdgeApp");
     rig_must(registry_add(r->registry, &kind_edgeconfig, &e), &e, "EdgeConfig");
