@@ -290,18 +290,23 @@ static void test_power_cut(void)
     rig_end(&r);
 }
 
+// The agent looks at everything again after a commit that failed; the rig does not, so the test says when.
 static void test_full_disk(void)
 {
     struct rig r;
     start(&r, SECOND, 0);
+    apply(&r, EACH_MINUTE, ",\"execution\":\"AtMostOnce\"");
+    rig_run(&r, 59 * SECOND);
     r.commits_fail = true;
-    apply(&r, ONE_SHOT, ",\"execution\":\"AtMostOnce\"");
-    rig_run(&r, MINUTE);
+    fake_clock_advance(&r.fc, 2 * SECOND);
+    struct err e = ERR_INIT;
+    for (int turn = 0; turn < 20; turn++)
+        rig_must(loop_turn(r.loop, 0, &e), &e, "turn");
     is_int(insts(&r), 0, "the disk is full: nothing begins that could not be remembered");
     r.commits_fail = false;
-    apply(&r, ONE_SHOT, ",\"execution\":\"AtMostOnce\",\"backoffLimit\":0");
+    engine_touch(r.engine, rig_key(&r, JOB), "store");
     rig_run(&r, 10 * SECOND);
-    is_str(rig_condition(&r, JOB, "Complete"), "True Succeeded", "there is room again: it ran");
+    is_int(count(&r, "succeeded"), 1, "there is room again: it ran");
     rig_end(&r);
 }
 
