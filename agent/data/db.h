@@ -38,6 +38,7 @@ void db_abandon(struct db *db); // as a crash would: nothing committed, nothing 
 // What happened to the file since it was opened.
 struct db_salvage {
     bool happened;
+    int times;
     int64_t rows_kept;
     int64_t rows_lost; // at least so many; a destroyed page does not tell what was on it, the indexes often do
     char aside[512];   // where the damaged file lies; older ones of its kind are removed

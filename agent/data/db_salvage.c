@@ -363,6 +363,7 @@ int db_set_aside(struct db *db, const char *path, struct err *e)
     if (r != 0)
         return r;
     db->salvage.happened = true;
+    db->salvage.times++;
     log_warn("db", "store-set-aside path=%s aside=%s why=\"it is no regular file\"", path, db->salvage.aside);
     return 0;
 }
@@ -445,6 +446,7 @@ int db_salvage(struct db *db, const char *why, struct err *e)
     s->rows_lost += expected >= 0 ? MAX(expected - r.kept, 0) : r.bad;
     s->rows_kept = r.kept;
     s->happened = true;
+    s->times++;
     log_warn("db", "store-salvaged kept=%lld lost=%lld aside=%s why=\"%s\"", (long long)s->rows_kept, (long long)s->rows_lost, s->aside,
              why);
     return 0;

@@ -149,6 +149,18 @@ static void load_prev(struct cfg_pass *w)
         w->run->applied_us = 0;
 }
 
+// A salvaged store may have lost the note that an onChange is owed, and a file that matches shows nothing: once too often is the lesser harm.
+static int owe_after_salvage(struct cfg_pass *w, struct err *e)
+{
+    int times = db_salvaged(w->env->db)->times;
+    bool may_be_lost = times != w->run->salvages && !w->owed && w->spec.on_change.argv != NULL;
+    w->run->salvages = times;
+    if (!may_be_lost)
+        return 0;
+    w->owed = true;
+    return cfg_owed_set(w->env->db, w->p->key, true, e);
+}
+
 static int load(struct cfg_pass *w, struct err *e)
 {
     int rc = decode(w->env, w->p->spec, w->p->arena, &w->spec, e);
@@ -419,6 +431,8 @@ static int cfg_reconcile(struct pass *p, struct err *e)
     };
     struct cfg_pass w = { .p = p, .run = p->state, .env = p->env, .now_ms = clock_mono(p->env->clock), .look_ms = INT64_MAX };
     int rc = load(&w, e);
+    if (rc == 0)
+        rc = owe_after_salvage(&w, e);
     if (rc < 0) {
         status_keep_prev(p->status);
         return rc;

@@ -26,6 +26,7 @@ struct cfg_run {
     struct cfg_watches watches;
     int64_t repairs, applied_us; // as in status; applied 0 = never
     bool loaded;
+    int salvages; // of the store, that were answered
 };
 
 // One pass.

@@ -316,6 +316,22 @@ static void behave(struct rig *r, int code, int64_t delay_ms)
     port_fake_behave(r->port, NULL, &b);
 }
 
+static void test_on_change_after_salvage(void)
+{
+    struct rig r;
+    start(&r);
+    behave(&r, 0, 100);
+    rig_apply(&r, CFG, "{\"files\":[" FILE_A("one") "]" ON_CHANGE "}");
+    rig_run(&r, 1000);
+    is_int(commands, 1, "an onChange was run");
+    ((struct db_salvage *)(uintptr_t)db_salvaged(r.env.db))->times++;
+    rig_run(&r, 600000);
+    is_int(commands, 2, "and once more after the store was salvaged: the note that it is owed may be what was lost");
+    rig_run(&r, 3600000);
+    is_int(commands, 2, "not more often");
+    end(&r);
+}
+
 static void test_on_change(void)
 {
     struct rig r;
@@ -762,6 +778,7 @@ int main(void)
     test_not_a_file();
     test_disk_full();
     test_on_change();
+    test_on_change_after_salvage();
     test_on_change_is_owed();
     test_on_change_times_out();
     test_validate();
