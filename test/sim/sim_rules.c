@@ -144,13 +144,13 @@ static void note_start(struct world *w, const struct inst_spec *s, uint64_t nth)
 
 void rules_start(struct world *w, const struct inst_spec *s)
 {
-    if (!can_judge(w))
+    if (!w->rules.on)
         return;
     const struct wanted *v = committed(w, s->owner);
-    if (strncmp(s->owner, "edgejobs/", 9) == 0) {
+    if (strncmp(s->owner, "edgejobs/", 9) == 0)
         rules_job_start(w, s, v != NULL && v->suspended);
+    if (strncmp(s->owner, "edgeapps/", 9) != 0 || !can_judge(w))
         return;
-    }
     if (v == NULL || !v->valid || strcmp(v->revision, s->revision) != 0 || s->index >= v->replicas)
         sim_violation(&w->sim, "%s #%d was started with revision %s; committed is %s of %d", s->owner, s->index, s->revision,
                       v != NULL ? v->revision : "nothing", v != NULL ? v->replicas : 0);
