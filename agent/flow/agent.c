@@ -274,7 +274,7 @@ static int open_store(struct agent *a, struct err *e)
         rc = cache_open(&a->cache, a->db, e);
     if (rc == 0)
         rc = outbox_open(&a->outbox, a->db, a->seams.clock, &oc, e);
-    return rc < 0 ? err_wrap(e, "store in %s", a->config->state_dir) : 0;
+    return rc < 0 ? err_wrap(e, "store %s/limpet.db", a->config->state_dir) : 0;
 }
 
 // Who we are outlives the identity: without one (lost, damaged) the cache still speaks of this node and its namespace.
