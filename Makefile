@@ -264,12 +264,12 @@ conformance: $(MODEL) cluster ## the simulator's API server against a real one: 
 # apart and linked before the library. smoke: those of `make test`.
 MUTANTS := $(patsubst test/sim/mutants/%.mutant,%,$(sort $(wildcard test/sim/mutants/*.mutant)))
 SMOKE_MUTANTS := $(patsubst test/sim/mutants/%.mutant,$(O)/mutants/%,$(shell grep -l '^smoke:' $(MUTANTS:%=test/sim/mutants/%.mutant)))
-$(MUTANTS:%=$(O)/mutants/%): $(O)/mutants/%: test/sim/mutants/%.mutant test/sim/mutants/apply $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(LIB)
+$(MUTANTS:%=$(O)/mutants/%): $(O)/mutants/%: test/sim/mutants/%.mutant test/sim/mutants/apply $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(sim_HELP_MORE) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,MUTANT,$*)
 	$(Q)test/sim/mutants/apply $< >$@.c
 	$(Q)$(COMPILE) -w -c -o $@.o $@.c
-	$(Q)$(call LINK,$@.o $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(LIB))
+	$(Q)$(call LINK,$@.o $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(sim_HELP_MORE) $(LIB))
 
 .PHONY: mutants sim-mutants sim-fleet
 mutants: $(or $(TESTS:%=$(O)/mutants/%),$(MUTANTS:%=$(O)/mutants/%))
