@@ -307,6 +307,18 @@ bool json_i64(const struct json *j, int64_t *out)
     return true;
 }
 
+const char *json_path_str(const struct json *j, const char *dotted)
+{
+    const char *s = json_str(json_path(j, dotted));
+    return s != NULL ? s : "";
+}
+
+int64_t json_path_i64(const struct json *j, const char *dotted)
+{
+    int64_t v = 0;
+    return json_i64(json_path(j, dotted), &v) ? v : 0;
+}
+
 double json_num(const struct json *j, double dflt)
 {
     return json_type(j) == JSON_NUMBER ? node(j)->valuedouble : dflt;

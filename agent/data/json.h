@@ -31,6 +31,8 @@ enum json_type json_type(const struct json *j);
 const struct json *json_get(const struct json *j, const char *key);     // member, NULL = absent or not an object
 const struct json *json_path(const struct json *j, const char *dotted); // "status.conditions"; keys with dots cannot be named
 const char *json_str(const struct json *j);                             // NULL unless a string
+const char *json_path_str(const struct json *j, const char *dotted);    // the string there, "" where there is none
+int64_t json_path_i64(const struct json *j, const char *dotted);        // the integer there, 0 where there is none
 bool json_bool(const struct json *j, bool dflt);
 bool json_i64(const struct json *j, int64_t *out); // false unless an integer within +-(2^53 - 1)
 double json_num(const struct json *j, double dflt);

@@ -14,7 +14,7 @@
 #include "kinds/observe.h"
 #include "kinds/registry.h"
 
-enum { GONE_RETRY_MS = 10000, PROBE_WHY_MAX = 128, GRACE_OF_START = -1, CHECK_MEMORY = 8 << 20 };
+enum { PROBE_WHY_MAX = 128, GRACE_OF_START = -1, CHECK_MEMORY = 8 << 20 };
 
 struct app_run {
     struct kind_env *env;
@@ -430,22 +430,9 @@ static int end_instance(struct pass *p, const struct inst *i, struct err *e)
 
 static int app_gone(struct pass *p, struct err *e)
 {
-    struct app_run *st = p->state;
-    struct observed o = { 0 };
-    size_t live = 0;
-    free_slots(st);
-    int rc = observe_app(p, &o, e);
-    for (size_t i = 0; rc == 0 && i < o.n; i++) {
-        live += o.insts[i].state != INST_EXITED;
-        rc = end_instance(p, &o.insts[i], e);
-    }
-    if (rc < 0)
-        return rc;
-    if (live > 0 || o.full) {
-        p->requeue_ms = GONE_RETRY_MS;
-        return err_set(e, E_BUSY, "%zu instances are still stopping", live);
-    }
-    return remove_logs(p, e);
+    free_slots(p->state);
+    int rc = observe_ended(p, end_instance, e);
+    return rc < 0 ? rc : remove_logs(p, e);
 }
 
 static void app_fini(const struct kind_env *env, void *state)

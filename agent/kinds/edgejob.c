@@ -11,7 +11,7 @@
 #include "kinds/observe.h"
 #include "kinds/registry.h"
 
-enum { GONE_RETRY_MS = 10000, GRACE_OF_START = -1, ZONE_AGAIN_MS = 3600000, LONG_WAIT_MS = 300000, NOTE_OUTPUT_MAX = 400 };
+enum { GRACE_OF_START = -1, ZONE_AGAIN_MS = 3600000, LONG_WAIT_MS = 300000, NOTE_OUTPUT_MAX = 400 };
 
 struct job_state {
     uint64_t armed[JOB_RUNS_MAX]; // attempts that this agent began and has not started yet; 0 = none
@@ -420,20 +420,8 @@ static int end_instance(struct pass *p, const struct inst *i, struct err *e)
 
 static int job_gone(struct pass *p, struct err *e)
 {
-    struct observed o = { 0 };
-    size_t live = 0;
-    int rc = observe(p, &o, e);
-    for (size_t i = 0; rc == 0 && i < o.n; i++) {
-        live += o.insts[i].state != INST_EXITED;
-        rc = end_instance(p, &o.insts[i], e);
-    }
-    if (rc < 0)
-        return rc;
-    if (live > 0 || o.full) {
-        p->requeue_ms = GONE_RETRY_MS;
-        return err_set(e, E_BUSY, "%zu runs are still stopping", live);
-    }
-    return remove_logs(p, e);
+    int rc = observe_ended(p, end_instance, e);
+    return rc < 0 ? rc : remove_logs(p, e);
 }
 
 static void job_fini(const struct kind_env *env, void *state)

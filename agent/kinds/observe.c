@@ -3,6 +3,8 @@
 
 #include "base/log.h"
 
+enum { GONE_RETRY_MS = 10000 };
+
 static int collect(void *ctx, const struct inst *i)
 {
     struct observed *o = ctx;
@@ -41,4 +43,21 @@ int observe(struct pass *p, struct observed *o, struct err *e)
     if (rc == 0 && o->full)
         log_warn("kind", "too_many_instances key=%s seen=%d", p->key, OBSERVE_MAX);
     return rc < 0 ? err_wrap(e, "observing") : 0;
+}
+
+int observe_ended(struct pass *p, int (*end)(struct pass *p, const struct inst *i, struct err *e), struct err *e)
+{
+    struct observed o = { 0 };
+    size_t live = 0;
+    int rc = observe(p, &o, e);
+    for (size_t i = 0; rc == 0 && i < o.n; i++) {
+        live += o.insts[i].state != INST_EXITED;
+        rc = end(p, &o.insts[i], e);
+    }
+    if (rc < 0)
+        return rc;
+    if (live == 0 && !o.full)
+        return 0;
+    p->requeue_ms = GONE_RETRY_MS;
+    return err_set(e, E_BUSY, "%zu instances are still stopping", live);
 }

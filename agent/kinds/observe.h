@@ -16,4 +16,8 @@ struct observed {
 // Looks anew; `o` is zero before the first time. E_NOMEM, and what the port says.
 int observe(struct pass *p, struct observed *o, struct err *e) MUST_USE;
 
+// For an object that is gone: ends each of its instances by `end` (stop, or forget what has ended). 0 when none is left, E_BUSY while one
+// still stops: the pass comes again.
+int observe_ended(struct pass *p, int (*end)(struct pass *p, const struct inst *i, struct err *e), struct err *e) MUST_USE;
+
 #endif

@@ -4,18 +4,6 @@
 
 #include "local/cli.h"
 
-static const char *text(const struct json *j, const char *path)
-{
-    const char *s = json_str(json_path(j, path));
-    return s != NULL ? s : "";
-}
-
-static int64_t number(const struct json *j, const char *path)
-{
-    int64_t v = 0;
-    return json_i64(json_path(j, path), &v) ? v : 0;
-}
-
 static int print(const struct json *j, const char *end)
 {
     struct buf b AUTO_BUF = BUF_INIT(4 * 1024 * 1024);
@@ -28,14 +16,14 @@ static int print(const struct json *j, const char *end)
 
 static void show_value(const struct json *v)
 {
-    const char *value = text(v, "value");
+    const char *value = json_path_str(v, "value");
     bool is_list = json_type(json_get(v, "value")) == JSON_ARRAY;
-    printf("%-24s %-10s ", text(v, "name"),
+    printf("%-24s %-10s ", json_path_str(v, "name"),
            is_list ? (json_len(json_get(v, "value")) > 0 ? "below" : "none") : (value[0] != '\0' ? value : "-"));
-    if (strcmp(text(v, "source"), "policy") == 0)
-        printf("policy %s (priority %" PRId64 ")\n", text(v, "policy"), number(v, "priority"));
+    if (strcmp(json_path_str(v, "source"), "policy") == 0)
+        printf("policy %s (priority %" PRId64 ")\n", json_path_str(v, "policy"), json_path_i64(v, "priority"));
     else
-        printf("%s\n", text(v, "source"));
+        printf("%s\n", json_path_str(v, "source"));
     json_each(item, is_list ? json_get(v, "value") : NULL)
     {
         fputs("    ", stdout);
@@ -52,14 +40,14 @@ static int show(void *ctx, const struct json *j)
     json_each(v, json_get(j, "values")) show_value(v);
     if (json_bool(json_get(j, "metered"), false))
         puts("The link is metered now: sync.metered counts instead of sync.");
-    if (number(j, "offlineSeconds") > 0)
-        printf("Offline for %" PRId64 " s.\n", number(j, "offlineSeconds"));
+    if (json_path_i64(j, "offlineSeconds") > 0)
+        printf("Offline for %" PRId64 " s.\n", json_path_i64(j, "offlineSeconds"));
     if (!json_bool(json_get(m, "windows"), false))
         puts("Maintenance: always, as no policy has a window.");
     else if (json_bool(json_get(m, "open"), false))
-        printf("Maintenance: a window is open until %s.\n", text(m, "closes"));
+        printf("Maintenance: a window is open until %s.\n", json_path_str(m, "closes"));
     else
-        printf("Maintenance: changes that disturb wait %s.\n", text(m, "why"));
+        printf("Maintenance: changes that disturb wait %s.\n", json_path_str(m, "why"));
     return 0;
 }
 

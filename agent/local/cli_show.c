@@ -7,18 +7,6 @@
 #include "local/cli.h"
 #include "wire/base64.h"
 
-static const char *text(const struct json *j, const char *path)
-{
-    const char *s = json_str(json_path(j, path));
-    return s != NULL ? s : "";
-}
-
-static int64_t number(const struct json *j, const char *path)
-{
-    int64_t v = 0;
-    return json_i64(json_path(j, path), &v) ? v : 0;
-}
-
 static int print_json(void *ctx, const struct json *line)
 {
     struct buf b AUTO_BUF = BUF_INIT(8 * 1024 * 1024);
@@ -69,30 +57,31 @@ static int show_status(void *ctx, const struct json *j)
 {
     struct status_view *v = ctx;
     char since[32];
-    const char *state = text(j, "link.state");
+    const char *state = json_path_str(j, "link.state");
     v->code = strcmp(state, "Online") == 0 ? EXIT_OK : EXIT_FAIL;
     if (v->json)
         return print_json(NULL, j);
-    printf("node       %s (namespace %s)\n", text(j, "node"), text(j, "namespace"));
-    printf("version    %s\n", text(j, "version"));
-    printf("server     %s\n", text(j, "server")[0] != '\0' ? text(j, "server") : "none: not enrolled, running from the cache");
-    printf("link       %s for %s: %s\n", state, age(number(j, "link.sinceSeconds"), since), text(j, "link.why"));
-    if (text(j, "link.held")[0] != '\0')
-        printf("held       deletes wait: %s; `limpet resync --accept` lets them through\n", text(j, "link.held"));
-    json_each(s, json_path(j, "link.sources"))
-        printf("source     %s: %s%s%s\n", text(s, "source"), text(s, "state"), text(s, "error")[0] != '\0' ? ": " : "", text(s, "error"));
-    printf("lease      %s\n", text(j, "lease"));
+    printf("node       %s (namespace %s)\n", json_path_str(j, "node"), json_path_str(j, "namespace"));
+    printf("version    %s\n", json_path_str(j, "version"));
+    printf("server     %s\n",
+           json_path_str(j, "server")[0] != '\0' ? json_path_str(j, "server") : "none: not enrolled, running from the cache");
+    printf("link       %s for %s: %s\n", state, age(json_path_i64(j, "link.sinceSeconds"), since), json_path_str(j, "link.why"));
+    if (json_path_str(j, "link.held")[0] != '\0')
+        printf("held       deletes wait: %s; `limpet resync --accept` lets them through\n", json_path_str(j, "link.held"));
+    json_each(s, json_path(j, "link.sources")) printf("source     %s: %s%s%s\n", json_path_str(s, "source"), json_path_str(s, "state"),
+                                                      json_path_str(s, "error")[0] != '\0' ? ": " : "", json_path_str(s, "error"));
+    printf("lease      %s\n", json_path_str(j, "lease"));
     printf("clock      %s\n", json_bool(json_get(j, "clockTrusted"), false) ? "trusted" : "not trusted");
-    printf("objects    %" PRId64 ", %" PRId64 " of them at work\n", number(j, "engine.objects"), number(j, "engine.waiting"));
-    printf("outbox     %" PRId64 " statuses, %" PRId64 " events to send", number(j, "outbox.statusPending"),
-           number(j, "outbox.eventsPending"));
-    if (text(j, "outbox.oldest")[0] != '\0')
-        printf(", oldest of %s", text(j, "outbox.oldest"));
-    if (number(j, "outbox.eventsLost") > 0)
-        printf(", %" PRId64 " events lost", number(j, "outbox.eventsLost"));
-    printf("\nstore      %" PRId64 " KiB\n", number(j, "store.bytes") / 1024);
-    if (text(j, "store.damagedFile")[0] != '\0')
-        printf("salvaged   the store was damaged; the old file is %s\n", text(j, "store.damagedFile"));
+    printf("objects    %" PRId64 ", %" PRId64 " of them at work\n", json_path_i64(j, "engine.objects"), json_path_i64(j, "engine.waiting"));
+    printf("outbox     %" PRId64 " statuses, %" PRId64 " events to send", json_path_i64(j, "outbox.statusPending"),
+           json_path_i64(j, "outbox.eventsPending"));
+    if (json_path_str(j, "outbox.oldest")[0] != '\0')
+        printf(", oldest of %s", json_path_str(j, "outbox.oldest"));
+    if (json_path_i64(j, "outbox.eventsLost") > 0)
+        printf(", %" PRId64 " events lost", json_path_i64(j, "outbox.eventsLost"));
+    printf("\nstore      %" PRId64 " KiB\n", json_path_i64(j, "store.bytes") / 1024);
+    if (json_path_str(j, "store.damagedFile")[0] != '\0')
+        printf("salvaged   the store was damaged; the old file is %s\n", json_path_str(j, "store.damagedFile"));
     return 0;
 }
 
@@ -121,7 +110,7 @@ struct get_view {
 
 static const struct json *condition(const struct json *status, const char *type)
 {
-    json_each(c, json_get(status, "conditions")) if (strcmp(text(c, "type"), type) == 0) return c;
+    json_each(c, json_get(status, "conditions")) if (strcmp(json_path_str(c, "type"), type) == 0) return c;
     return NULL;
 }
 
@@ -135,10 +124,12 @@ static int show_object(void *ctx, const struct json *j)
         printf("%-12s %-28s %-8s %-18s %-9s %s\n", "KIND", "NAME", "READY", "STATE", "REPORTED", "REASON");
     v->header = true;
     const struct json *ready = condition(status, "Ready"), *accepted = condition(status, "Accepted");
-    const struct json *why = strcmp(text(accepted, "status"), "False") == 0 ? accepted : ready;
-    printf("%-12s %-28s %-8s %-18s %-9s %s%s%s\n", text(o, "kind"), text(o, "metadata.name"), ready != NULL ? text(ready, "status") : "-",
-           text(status, "state")[0] != '\0' ? text(status, "state") : "-", json_bool(json_get(j, "reported"), false) ? "yes" : "no",
-           text(why, "reason"), text(why, "message")[0] != '\0' ? ": " : "", text(why, "message"));
+    const struct json *why = strcmp(json_path_str(accepted, "status"), "False") == 0 ? accepted : ready;
+    printf("%-12s %-28s %-8s %-18s %-9s %s%s%s\n", json_path_str(o, "kind"), json_path_str(o, "metadata.name"),
+           ready != NULL ? json_path_str(ready, "status") : "-",
+           json_path_str(status, "state")[0] != '\0' ? json_path_str(status, "state") : "-",
+           json_bool(json_get(j, "reported"), false) ? "yes" : "no", json_path_str(why, "reason"),
+           json_path_str(why, "message")[0] != '\0' ? ": " : "", json_path_str(why, "message"));
     return 0;
 }
 
@@ -148,7 +139,8 @@ static int show_differences(void *ctx, const struct json *j)
     (void)ctx;
     if (json_len(list) == 0)
         puts("no difference");
-    json_each(d, list) printf("%s %s\n  want %s\n  have %s\n", text(d, "path"), text(d, "field"), text(d, "want"), text(d, "have"));
+    json_each(d, list) printf("%s %s\n  want %s\n  have %s\n", json_path_str(d, "path"), json_path_str(d, "field"),
+                              json_path_str(d, "want"), json_path_str(d, "have"));
     return 0;
 }
 
@@ -190,7 +182,7 @@ int cli_get(struct cli *c)
 static int show_log(void *ctx, const struct json *j)
 {
     struct buf bytes AUTO_BUF = BUF_INIT(64 * 1024);
-    const char *coded = text(j, "bytes");
+    const char *coded = json_path_str(j, "bytes");
     struct err e = ERR_INIT;
     (void)ctx;
     int rc = base64_decode(coded, strlen(coded), &bytes, &e);
@@ -282,14 +274,14 @@ struct outbox_view {
 static int show_item(void *ctx, const struct json *j)
 {
     struct outbox_view *v = ctx;
-    bool event = strcmp(text(j, "type"), "event") == 0;
+    bool event = strcmp(json_path_str(j, "type"), "event") == 0;
     v->n++;
     if (v->json)
         return print_json(NULL, j);
-    printf("%-28s %-7s %s%s%s%s%s", text(j, "at"), text(j, "type"), text(j, "key"), event ? " " : "", event ? text(j, "reason") : "",
-           event ? ": " : "", event ? text(j, "note") : "");
-    if (number(j, "count") > 1)
-        printf(" (%" PRId64 " times)", number(j, "count"));
+    printf("%-28s %-7s %s%s%s%s%s", json_path_str(j, "at"), json_path_str(j, "type"), json_path_str(j, "key"), event ? " " : "",
+           event ? json_path_str(j, "reason") : "", event ? ": " : "", event ? json_path_str(j, "note") : "");
+    if (json_path_i64(j, "count") > 1)
+        printf(" (%" PRId64 " times)", json_path_i64(j, "count"));
     puts(event && !json_bool(json_get(j, "pending"), true) ? " [sent]" : "");
     return 0;
 }
