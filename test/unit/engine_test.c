@@ -2,7 +2,6 @@
 //
 // The engine's rules, with a kind made for the purpose, a real store in a temporary directory, and a clock that the loop moves.
 #include "flow/reconcile.c"
-
 #include "data/key.h"
 
 #include "fake_clock.h"
