@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The engine's rules, with a kind made for the purpose, a real store in a temporary directory, and a clock that the loop moves.
-#include "flow/reconcile.c"
 #include "data/key.h"
+#include "flow/reconcile.c"
 
 #include "fake_clock.h"
 #include "tap.h"
