@@ -16,7 +16,8 @@ enum {
     KICK_SPREAD_MS = 1500,
     SHORT_WATCH_LIMIT = 5,
     CHECK_TIMEOUT_MS = 10000,
-    UNAUTHORIZED_MS = 10000
+    UNAUTHORIZED_MS = 10000,
+    BUSY_OUTAGE_MS = 300000
 };
 
 static const struct kube_type namespaces = { "", "v1", "namespaces" };
@@ -54,11 +55,13 @@ enum sync_mode sync_mode_now(const struct sync *s)
     return m;
 }
 
-// A busy server's own wish comes on top.
+// A busy server's own wish comes on top. It turns away by itself what is too much, so a long outage before is no reason to stay away long.
 static int64_t backoff(struct sync *s, int64_t at_least_ms)
 {
     const struct config *c = s->conf.config;
     int64_t outage_ms = loop_now(s->loop) - s->down_since_ms;
+    if (at_least_ms > 0)
+        outage_ms = MIN(outage_ms, (int64_t)BUSY_OUTAGE_MS);
     s->backoff_ms =
         at_least_ms + backoff_next_ms(outage_ms, s->tries++, c->sync_backoff_min_ms, c->sync_backoff_cap_ms, clock_rand64(s->kube->clock));
     return s->backoff_ms;

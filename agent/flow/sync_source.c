@@ -16,6 +16,7 @@ enum {
     BOOKMARK_AGE_MS = 45000, // an older resourceVersion earns a poll that waits for a bookmark
     OWN_BACKOFF_MIN_MS = 1000,
     OWN_BACKOFF_MAX_MS = 60000,
+    OWN_BACKOFF_BUSY_MAX_MS = 15000, // as with the link: who turns away what is too much is asked again soon
     DOUBT_MIN_MS = 2000,
     DOUBT_SPREAD_MS = 8000, // a fleet notices at the same moment
     DOUBT_AGAIN_MS = 300000,
@@ -71,10 +72,10 @@ static void became_current(struct source *src)
 // A failure of this source alone.
 static void own_backoff(struct source *src, const struct err *e)
 {
-    int64_t d = OWN_BACKOFF_MIN_MS;
-    for (unsigned i = 0; i < src->failures && d < OWN_BACKOFF_MAX_MS; i++)
+    int64_t d = OWN_BACKOFF_MIN_MS, most = e->retry_after_ms > 0 ? OWN_BACKOFF_BUSY_MAX_MS : OWN_BACKOFF_MAX_MS;
+    for (unsigned i = 0; i < src->failures && d < most; i++)
         d *= 2;
-    d = MIN(d, (int64_t)OWN_BACKOFF_MAX_MS);
+    d = MIN(d, most);
     src->failures++;
     if (src->last.cls != e->cls)
         log_warn("sync", "source-failed source=%s class=%s error=\"%s\"", src->name, err_word(e->cls), e->msg);
