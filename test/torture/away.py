@@ -110,23 +110,27 @@ def reborn(run):
     """Each object is deleted and made again while the agent is away, with a report about the old one waiting to be sent."""
     row = Row("object deleted and made again under its name")
     node = Node(run.rig, run.cluster, run.seed)
+    rounds = run.pick(10, 1)
     for i in range(3):
-        node.config(f"f{i}", "first\n")
         node.app(f"app{i}")
+    for i in range(3 * rounds):  # three for each round: who edits one again and again is taken for a rival
+        node.config(f"f{i}", "first\n")
     node.start().converge()
-    for n in range(run.pick(10, 1)):
-        for i in range(3):  # so that the old one's reports speak of a generation that the new one does not have
-            node.config(f"f{i}", f"round {n}\n")
+    for n in range(rounds):
+        configs = [f"f{3 * n + i}" for i in range(3)]
+        for name in configs:  # so that the old one's reports speak of a generation that the new one does not have
+            node.config(name, f"round {n}\n")
         node.converge()
         pids = sorted(w[0] for w in node.workloads())
         node.proxy.refuse()
         wait_for("the agent notices", 120, node.offline, 0.05)
-        for i in range(3):
-            node.drift(f"f{i}")
+        for name in configs:
+            node.drift(name)
             row.harmed += 1
         node.heals()
-        for plural in node.specs:
-            for name, spec in list(node.specs[plural].items()):
+        for plural, names in (("edgeapps", list(node.specs["edgeapps"])), ("edgeconfigs", configs)):
+            for name in names:
+                spec = node.specs[plural][name]
                 node.delete(plural, name)
                 kind = {"edgeapps": "EdgeApp", "edgeconfigs": "EdgeConfig"}[plural]
                 node._put(plural, {"apiVersion": "edge.limpet.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
