@@ -78,7 +78,8 @@ void db_hook_del(struct db_hook *h);
 // Bytes that can be added before the file is at its bound.
 int64_t db_room(struct db *db);
 // Keeps a small named value to be written with a real transaction (or at close). Names and values are copied; at most
-// DB_LAZY_META_MAX names wait, a further one is written at once.
+// DB_LAZY_META_MAX names wait, a further one is written at once. A transaction that is rolled back takes all that wait with it: a
+// resourceVersion must not outlive the rows it stands for.
 enum { DB_LAZY_META_MAX = 64, DB_LAZY_MS = 5 * 60 * 1000 };
 int db_lazy_meta(struct db *db, const char *name, const char *value, struct err *e) MUST_USE;
 // Runs `fn` inside a real transaction, or at close, and forgets the node first. It is the caller's; adding it twice is once. When

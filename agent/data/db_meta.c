@@ -132,13 +132,13 @@ int db_metas_write(struct db *db, struct err *e)
     return r;
 }
 
+// Rolled back: what waits may speak of what is gone with the transaction (a resourceVersion of rows that are not there). What the table
+// has is older and true.
 void db_metas_ended(struct db *db, bool committed)
 {
     list_each_safe(it, next, &db->metas) {
         struct lazy_meta *m = container_of(it, struct lazy_meta, link);
-        if (committed && m->written)
+        if (m->written || !committed)
             drop(db, m);
-        else
-            m->written = false;
     }
 }
