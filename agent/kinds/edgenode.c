@@ -174,12 +174,16 @@ static void store_condition(struct pass *p)
 static void known_elsewhere(struct pass *p)
 {
     const struct node_facts *f = p->env->facts;
-    status_cond(p->status, "IdentityLost", COND_FALSE, "Known", "the server knows this node");
-    status_cond(p->status, "DuplicateNode", COND_FALSE, "Alone", "no other agent uses this name");
-    status_cond(p->status, "StoreVolatile", COND_FALSE, "Durable", "the store lies on disk");
     for (size_t i = 0; f != NULL && i < NODE_FACTS_MAX; i++)
         if (f->fact[i].type != NULL)
             status_cond(p->status, f->fact[i].type, f->fact[i].value, f->fact[i].reason, "%s", f->fact[i].message);
+    // Said once a pass: a second word would look like a transition.
+    if (!status_cond_is_set(p->status, "IdentityLost"))
+        status_cond(p->status, "IdentityLost", COND_FALSE, "Known", "the server knows this node");
+    if (!status_cond_is_set(p->status, "DuplicateNode"))
+        status_cond(p->status, "DuplicateNode", COND_FALSE, "Alone", "no other agent uses this name");
+    if (!status_cond_is_set(p->status, "StoreVolatile"))
+        status_cond(p->status, "StoreVolatile", COND_FALSE, "Durable", "the store lies on disk");
 }
 
 // --- The kind
