@@ -3,6 +3,7 @@
 // main — the real seams, and the order in which an agent comes to life. `limpet shim` is the same binary and never gets here.
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "wire/enroll.h"
 #include "wire/link.h"
 
-enum { CRED_REREAD_MS = 60000 };
+enum { CRED_REREAD_MS = 60000, LOCK_TRIES = 40, LOCK_WAIT_MS = 50 };
 
 extern char **environ;
 static char **saved_argv;
@@ -279,8 +280,13 @@ static int take_lock(struct process *p, struct err *e)
     p->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (p->lock_fd < 0)
         return err_sys(e, errno, "%s", path);
-    if (flock(p->lock_fd, LOCK_EX | LOCK_NB) < 0)
-        return err_set(e, E_BUSY, "an agent runs already with run directory %s; see `limpet status`", p->config->run_dir);
+    // A supervisor that a killed agent was just starting has the lock until it executes itself.
+    for (int i = 0; flock(p->lock_fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        if (i < LOCK_TRIES)
+            (void)poll(NULL, 0, LOCK_WAIT_MS);
+        else
+            return err_set(e, E_BUSY, "an agent runs already with run directory %s; see `limpet status`", p->config->run_dir);
+    }
     return 0;
 }
 

@@ -54,6 +54,15 @@ eventually 30 'field 21: the next agent adopts it' equals "$pid" pids $node web
 agent_kill $node
 agent_start $node
 eventually 30 'field 21: and after kill -9 of the agent' equals "$pid" pids $node web
+agent_kill $node
+(
+	flock 9
+	touch "$work/locked"
+	sleep 1 # what this is about: a supervisor in its first moment holds the lock of the agent that was killed
+) 9>>"$work/$node/run/agent.lock" &
+wait_for 10 'somebody has the lock' test -e "$work/locked"
+agent_start $node
+eventually 30 'an agent waits for a lock that is about to be let go' online $node
 
 # --- changes
 file_yaml motd "$files/motd" changed | put
