@@ -36,7 +36,7 @@ struct source {
     int64_t rv_at_ms;    // when the server last confirmed it
     struct kube_call call;
     struct timer timer;
-    struct timer proof; // a list that is due because of a doubt
+    struct timer proof; // set: a stream ended before its time, and a list is due (doubt())
     struct line_splitter lines;
     struct list_splitter items;
     char *continue_token;
@@ -44,7 +44,6 @@ struct source {
     bool current;      // equals the server as of the last contact
     bool expired_once; // 410 answered by a relist that was 410 again: back off
     bool no_stream;    // the server cannot stream the first list
-    bool doubted;      // a stream ended before its time: a list is due (doubt())
     int64_t proven_ms; // when the last list made for such a doubt began
     size_t seen;       // items of the list under way
     unsigned failures; // own backoff

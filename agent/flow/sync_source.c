@@ -355,7 +355,6 @@ static void doubt(struct source *src)
     int64_t now = loop_now(src->sync->loop), at = now + DOUBT_MIN_MS + clock_rand(src->sync->kube->clock, DOUBT_SPREAD_MS);
     if (src->proven_ms > 0)
         at = MAX(at, src->proven_ms + DOUBT_AGAIN_MS); // a proxy that cuts each stream short earns no list for each
-    src->doubted = true;
     if (timer_in(src->sync->loop, &src->proof, at - now) < 0)
         log_error("sync", "no-timer source=%s", src->name);
 }
@@ -363,10 +362,7 @@ static void doubt(struct source *src)
 static void on_proof(struct timer *t)
 {
     struct source *src = container_of(t, struct source, proof);
-    if (!src->doubted || src->sync->phase != PHASE_UP)
-        return;
-    src->doubted = false;
-    if (src->state == SRC_LIST)
+    if (src->sync->phase != PHASE_UP || src->state == SRC_LIST)
         return;
     log_info("sync", "list-for-proof source=%s why=\"a stream ended before its time\"", src->name);
     src->proven_ms = loop_now(src->sync->loop);
@@ -403,7 +399,7 @@ static void on_stream_done(struct kube_call *c, struct err *e)
         return;                              // list_complete() failed and set the timer
     if (e == NULL || e->cls == E_CANCELED) { // stopped by ourselves, and not for an error of ours: that would stand in e
         sync_contact(src->sync);
-        if (e == NULL && !src->marking && !src->doubted && loop_now(src->sync->loop) - src->opened_ms < src->asked_ms)
+        if (e == NULL && !src->marking && !timer_is_set(&src->proof) && loop_now(src->sync->loop) - src->opened_ms < src->asked_ms)
             doubt(src);
         src->expired_once = src->expired_once && src->marking;
         if (!src->marking && table_count(&src->pending) == 0)
@@ -602,7 +598,6 @@ void source_stop(struct source *src)
 {
     timer_cancel(src->sync->loop, &src->timer);
     timer_cancel(src->sync->loop, &src->proof);
-    src->doubted = false;
     kube_call_cancel(&src->call);
     if (table_count(&src->pending) > 0) { // what waited for proof is found again by a list
         guard_drop(src);
