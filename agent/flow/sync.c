@@ -271,37 +271,88 @@ static void check_kube_system(struct sync *s, const struct err *e)
         check_next(s);
 }
 
-// The one verdict on the own namespace, from the answer to a GET of it. False: the link is down or the identity lost, and that is said
-// already. `after` goes before what is said: what made us ask.
-bool sync_namespace_is_ours(struct sync *s, const struct kube_call *c, const struct err *e, const char *after)
+// The list that a MetaServer gives for a namespace.
+struct shown {
+    const char *ns;
+    struct object_view *v;
+    bool active;
+};
+
+static int look_at_namespace(void *ctx, const char *json, size_t len)
 {
+    struct shown *w = ctx;
     struct object_view v;
-    struct err pe = ERR_INIT;
-    const char *json = buf_str(&c->answer);
-    if (e != NULL && (e->cls == E_FORBIDDEN || e->cls == E_NOTFOUND)) {
-        sync_identity_lost(s, "%sown namespace %s: %s", after, s->ns, e->msg);
-        return false;
-    }
-    if (e != NULL || object_scan(&v, json, c->answer.len, &pe) < 0) {
-        sync_link_down(s, e != NULL ? e : &pe);
-        return false;
-    }
-    if (namespace_terminating(&v, json, c->answer.len)) {
-        sync_identity_lost(s, "%sown namespace %s is being deleted", after, s->ns);
-        return false;
-    }
-    int rc = same_as_known(s, "namespace_uid", v.uid, &pe);
-    if (rc == E_CONFLICT)
-        sync_identity_lost(s, "%sown namespace %s was deleted and made again", after, s->ns);
-    else if (rc < 0)
-        sync_link_down(s, &pe);
-    return rc == 0;
+    struct span sp;
+    char phase[32] = "";
+    if (object_scan(&v, json, len, NULL) < 0 || strcmp(v.name, w->ns) != 0) // what it was asked for may mean nothing to it
+        return 0;
+    if (object_member(json, len, "status", "phase", &sp))
+        (void)span_string(sp, phase, sizeof(phase));
+    w->active = strcmp(phase, "Active") == 0 && !v.deleting;
+    memcpy(w->v->uid, v.uid, sizeof(v.uid));
+    return 0;
+}
+
+// A GET of a namespace may be answered by MetaServer's cache with what was there once; a list by this selector cannot, for the cache
+// finds nothing by a field that it does not know. An item is the word of the cloud, and nothing is no word at all.
+static int read_shown(const char *ns, const struct kube_call *c, struct object_view *v, struct err *why)
+{
+    struct shown w = { .ns = ns, .v = v };
+    struct list_splitter items;
+    list_splitter_init(&items, look_at_namespace, &w);
+    int rc = list_splitter_feed(&items, buf_str(&c->answer), c->answer.len, why);
+    if (rc == 0)
+        rc = list_splitter_end(&items, why);
+    list_splitter_fini(&items);
+    if (rc == 0 && !w.active)
+        rc = err_set(why, E_UNSUP, "MetaServer does not show namespace %s", ns);
+    return rc;
 }
 
 int sync_get_namespace(struct sync *s, const char *ns, struct kube_call *c, struct err *e)
 {
-    (void)s;
-    return kube_get(c, &namespaces, NULL, ns, e);
+    char fields[128];
+    if (!s->conf.config->server_metaserver)
+        return kube_get(c, &namespaces, NULL, ns, e);
+    snprintf(fields, sizeof(fields), "metadata.name=%s,status.phase=Active", ns);
+    return kube_list(c, &namespaces, NULL, &(struct kube_list_opts){ .field_selector = fields }, e);
+}
+
+// Which namespace it is, from the answer to sync_get_namespace(). E_UNSUP: a MetaServer that shows none. E_NOTFOUND: it is being deleted.
+static int read_namespace(struct sync *s, const char *ns, const struct kube_call *c, struct object_view *v, struct err *why)
+{
+    const char *json = buf_str(&c->answer);
+    if (s->conf.config->server_metaserver)
+        return read_shown(ns, c, v, why);
+    int rc = object_scan(v, json, c->answer.len, why);
+    return rc == 0 && namespace_terminating(v, json, c->answer.len) ? err_set(why, E_NOTFOUND, "is being deleted") : rc;
+}
+
+static enum ns_verdict is_lost(struct sync *s, const char *after, const char *why)
+{
+    sync_identity_lost(s, "%sown namespace %s %s", after, s->ns, why);
+    return NS_LOST;
+}
+
+enum ns_verdict sync_namespace_verdict(struct sync *s, const struct kube_call *c, const struct err *e, const char *after)
+{
+    struct object_view v;
+    struct err pe = ERR_INIT;
+    bool through_meta = s->conf.config->server_metaserver;
+    int rc = e != NULL ? err_set(&pe, e->cls, "is refused: %s", e->msg) : read_namespace(s, s->ns, c, &v, &pe);
+    if (through_meta && !s->lost && (rc == E_UNSUP || rc == E_FORBIDDEN || rc == E_NOTFOUND)) {
+        log_debug("sync", "namespace-unproven why=\"%s\"", pe.msg);
+        return NS_UNPROVEN;
+    }
+    if (rc == E_FORBIDDEN || rc == E_NOTFOUND || (through_meta && rc == E_UNSUP))
+        return is_lost(s, after, pe.msg);
+    if (rc == 0)
+        rc = same_as_known(s, "namespace_uid", v.uid, &pe);
+    if (rc == E_CONFLICT)
+        return is_lost(s, after, "was deleted and made again");
+    if (rc < 0)
+        sync_link_down(s, e != NULL ? e : &pe);
+    return rc == 0 ? NS_OURS : NS_LOST;
 }
 
 static void shared_meta(char out[128], const char *ns)
@@ -313,15 +364,13 @@ int sync_shared_namespace(struct sync *s, const char *ns, const struct kube_call
 {
     struct object_view v;
     char meta[128];
-    const char *json = buf_str(&c->answer);
     if (e != NULL)
         return err_set(why, e->cls, "namespace %s: %s", ns, e->msg);
-    if (object_scan(&v, json, c->answer.len, why) < 0)
-        return why->cls;
-    if (namespace_terminating(&v, json, c->answer.len))
-        return err_set(why, E_NOTFOUND, "namespace %s is being deleted", ns);
+    int rc = read_namespace(s, ns, c, &v, why);
+    if (rc < 0)
+        return err_wrap(why, "namespace %s", ns);
     shared_meta(meta, ns);
-    int rc = same_as_known(s, meta, v.uid, why);
+    rc = same_as_known(s, meta, v.uid, why);
     return rc == E_CONFLICT ? err_set(why, rc, "namespace %s was deleted and made again", ns) : rc;
 }
 
@@ -329,14 +378,16 @@ int sync_shared_accept(struct sync *s, const char *ns, const struct kube_call *c
 {
     struct object_view v;
     char meta[128];
-    int rc = object_scan(&v, buf_str(&c->answer), c->answer.len, e);
+    int rc = read_namespace(s, ns, c, &v, e);
     shared_meta(meta, ns);
     return rc < 0 ? rc : db_meta_set(s->db, meta, v.uid, e);
 }
 
 static void check_namespace(struct sync *s, const struct err *e)
 {
-    if (sync_namespace_is_ours(s, &s->check, e, ""))
+    enum ns_verdict v = sync_namespace_verdict(s, &s->check, e, "");
+    s->unproven = v == NS_UNPROVEN;
+    if (v != NS_LOST)
         check_next(s);
 }
 
@@ -427,7 +478,7 @@ static bool step_is_needed(struct sync *s, int step)
     if (step == STEP_ADMISSION)
         return s->conf.admit != NULL;
     if (s->conf.config->server_metaserver)
-        return false; // a cache that answers 200 with wrong data proves nothing; its deletes are confirmed one by one
+        return step == STEP_NAMESPACE; // of the rest a cache that answers 200 with wrong data proves nothing
     return step != STEP_RV || (!list_empty(&s->sources) && newest_rv(s)[0] != '\0');
 }
 

@@ -3,8 +3,8 @@
 // What counts as deleted. Every removal from the cache passes here; DESIGN.md has the rules in words.
 //
 // Every delete is pending until it is proven: by a GET of the own namespace that was asked for after the delete was heard (a namespace says
-// Terminating before its objects go), by a GET of the object itself (404) when the server is a MetaServer, and not before the hold is over
-// when a restored database is suspected. Deletes are rare and wait together, so the proof costs one small request.
+// Terminating before its objects go), by a GET of the object itself (404) on top when the server is a MetaServer, and not before the hold is
+// over when a restored database is suspected. Deletes are rare and wait together, so the proof costs one small request.
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,8 @@ enum { VERIFY_TIMEOUT_MS = 10000, DOUBT_EVERY_MS = 5000 };
 
 struct pending {
     struct table_node node;
-    bool asked; // heard before the GET under way was asked for: that proves it
+    bool asked; // heard before the question about the namespace that is under way: its answer proves it
+    bool in_ns; // MetaServer: that answer came, the namespace is there; now for the object
     bool keep;  // MetaServer: a GET found it
     char key[];
 };
@@ -99,16 +100,23 @@ static bool is_settled(const struct source *src)
     return table_count(&src->pending) == 0;
 }
 
+// A sweep takes what has no row, too: not on the word of a MetaServer that does not show the namespace.
+static void tell_swept(struct source *src)
+{
+    struct sync *s = src->sync;
+    bool proven = src->unswept && (src->shared || !s->unproven);
+    src->unswept = false;
+    if (proven)
+        s->conf.swept(s->conf.ctx, src->kind, src->ns);
+}
+
 // The last pending delete of a source was decided.
 static void settle(struct source *src)
 {
     if (!is_settled(src))
         return;
     source_settle_rv(src);
-    if (src->unswept) {
-        src->unswept = false;
-        src->sync->conf.swept(src->sync->conf.ctx, src->kind, src->ns);
-    }
+    tell_swept(src);
     if (src->state != SRC_LIST && src->state != SRC_BACKOFF && src->state != SRC_IDLE)
         src->current = true;
     sync_settled(src->sync);
@@ -118,10 +126,10 @@ static void settle(struct source *src)
 
 static void verify_next(struct sync *s);
 
-// Which namespace a shared one is must be known before it is needed. A MetaServer's word on it would prove nothing.
+// Which namespace a shared one is must be known before it is needed.
 static bool wants_namespace(const struct source *src)
 {
-    return src->unseen_ns && src->current && !src->sync->conf.config->server_metaserver;
+    return src->unseen_ns && src->current;
 }
 
 static struct source *first_unsettled(struct sync *s)
@@ -139,13 +147,26 @@ static const char *proof_ns(const struct source *src)
     return src->shared ? src->ns : src->sync->ns;
 }
 
-// Deletes of sources in ns that were heard before it was asked for are proven.
+static void mark_in_ns(struct source *src)
+{
+    table_each_safe(n, &src->pending)
+    {
+        struct pending *p = pending_of(n);
+        p->in_ns = p->in_ns || p->asked;
+    }
+}
+
+// Deletes of sources in ns that were heard before it was asked for are proven; those through a MetaServer as far as the namespace goes.
 static void apply_proven(struct sync *s, const char *ns)
 {
     list_each(n, &s->sources) {
         struct source *src = container_of(n, struct source, link);
         if (is_settled(src) || strcmp(proof_ns(src), ns) != 0)
             continue;
+        if (s->conf.config->server_metaserver) {
+            mark_in_ns(src);
+            continue;
+        }
         apply_asked(src);
         if (s->phase != PHASE_UP)
             return;
@@ -196,6 +217,26 @@ static bool something_vanished(const struct sync *s)
     return false;
 }
 
+static void keep_all(struct source *src)
+{
+    table_each_safe(n, &src->pending) pending_free(src, pending_of(n));
+    settle(src);
+}
+
+// A namespace that is gone and one that the MetaServer may not read look the same: everything is kept until the next list.
+static void keep_unproven(struct sync *s)
+{
+    list_each(n, &s->sources) {
+        struct source *src = container_of(n, struct source, link);
+        if (src->shared || is_settled(src))
+            continue;
+        log_warn("sync", "kept source=%s objects=%zu why=\"absent, but MetaServer does not show namespace %s\"", src->name,
+                 table_count(&src->pending), s->ns);
+        keep_all(src);
+    }
+    verify_next(s);
+}
+
 static void decide_by_namespace(struct sync *s, const struct err *e)
 {
     bool vanished = something_vanished(s);
@@ -208,8 +249,12 @@ static void decide_by_namespace(struct sync *s, const struct err *e)
         sync_identity_lost(s, "%sown namespace %s: %s", after, s->ns, e->msg);
         return;
     }
-    if (sync_namespace_is_ours(s, &s->verify, e, after))
+    enum ns_verdict v = sync_namespace_verdict(s, &s->verify, e, after);
+    s->unproven = v == NS_UNPROVEN;
+    if (v == NS_OURS)
         apply_proven(s, s->ns);
+    else if (v == NS_UNPROVEN)
+        keep_unproven(s);
 }
 
 static void mark_asked(struct sync *s, const char *ns)
@@ -225,12 +270,6 @@ static struct pending *next_to_confirm(struct source *src)
 {
     table_each_safe(n, &src->pending) if (!pending_of(n)->keep) return pending_of(n);
     return NULL;
-}
-
-static void keep_unconfirmed(struct source *src)
-{
-    table_each_safe(n, &src->pending) pending_free(src, pending_of(n));
-    settle(src);
 }
 
 // MetaServer: one GET an object; 404 while the link is up is the only proof, anything else keeps it until the next list.
@@ -258,7 +297,7 @@ static void decide_by_object(struct sync *s, const struct err *e)
         log_info("sync", "kept key=%s why=\"absent from the list of a cache that still returns it\"", s->confirm_key);
     }
     if (next_to_confirm(src) == NULL)
-        keep_unconfirmed(src);
+        keep_all(src);
     verify_next(s);
 }
 
@@ -268,10 +307,18 @@ static void on_verify(struct kube_call *c, struct err *e)
     s->verifying = false;
     if (s->phase != PHASE_UP)
         return;
-    if (s->conf.config->server_metaserver)
+    if (s->confirm_key[0] != '\0')
         decide_by_object(s, e);
     else
         decide_by_namespace(s, e);
+}
+
+static bool asks_for_namespace(const struct sync *s, struct source *src)
+{
+    if (!s->conf.config->server_metaserver || src == NULL || wants_namespace(src))
+        return true;
+    table_each_safe(n, &src->pending) if (!pending_of(n)->in_ns) return true;
+    return false;
 }
 
 static int start_verify(struct sync *s, struct source *src, struct err *e)
@@ -279,7 +326,8 @@ static int start_verify(struct sync *s, struct source *src, struct err *e)
     s->verify.on_done = on_verify;
     s->verify.http.total_timeout_ms = VERIFY_TIMEOUT_MS;
     s->confirming = src;
-    if (!s->conf.config->server_metaserver) {
+    s->confirm_key[0] = '\0';
+    if (asks_for_namespace(s, src)) {
         const char *ns = src != NULL ? proof_ns(src) : s->ns;
         mark_asked(s, ns);
         return sync_get_namespace(s, ns, &s->verify, e);
@@ -433,10 +481,8 @@ int guard_sweep(struct source *src, struct err *e)
         act(src);
     if (src->held)
         src->unswept = false;
-    if (is_settled(src) && src->unswept) {
-        src->unswept = false;
-        s->conf.swept(s->conf.ctx, src->kind, src->ns);
-    }
+    if (is_settled(src))
+        tell_swept(src);
     return 0;
 }
 

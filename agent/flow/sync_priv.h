@@ -70,7 +70,8 @@ struct sync {
     enum link_phase phase;
     enum link_state reported;
     bool reported_once, standby, lost;
-    bool joined; // anew, and the check has not been through since
+    bool joined;   // anew, and the check has not been through since
+    bool unproven; // MetaServer: it did not show our namespace when it was last asked
     char why[ERR_MSG_MAX];
     struct timer retry;
     struct kube_call check;
@@ -85,8 +86,8 @@ struct sync {
     struct kube_call verify;
     bool verifying;
     int64_t doubt_again_ms;    // no doubt is looked into before
-    struct source *confirming; // whose namespace is asked for, NULL = ours; MetaServer: whose key is being confirmed
-    char confirm_key[KEY_MAX];
+    struct source *confirming; // whose namespace, or whose key, is asked for; NULL = our namespace
+    char confirm_key[KEY_MAX]; // "" = it is a namespace
     struct timer hold_end;
     int64_t hold_until_ms; // deletes wait: a database was restored; 0 = no
     bool accept;           // limpet resync --accept: the next sweep may delete
@@ -101,8 +102,14 @@ void sync_settled(struct sync *s); // a source became current or failed alone: i
 enum sync_mode sync_mode_now(const struct sync *s);
 void sync_contact(struct sync *s); // the server answered
 bool sync_is_link_error(int cls);
-int sync_get_namespace(struct sync *s, const char *ns, struct kube_call *c, struct err *e) MUST_USE;            // starts the GET
-bool sync_namespace_is_ours(struct sync *s, const struct kube_call *c, const struct err *e, const char *after); // judges its answer
+int sync_get_namespace(struct sync *s, const char *ns, struct kube_call *c, struct err *e) MUST_USE; // starts the question
+// The one verdict on the own namespace, from the answer. `after` goes before what is said: what made us ask.
+enum ns_verdict {
+    NS_OURS,
+    NS_UNPROVEN, // MetaServer: nothing says that it is there, and nothing that it is not
+    NS_LOST,     // the link is down or the identity lost, and that is said already
+};
+enum ns_verdict sync_namespace_verdict(struct sync *s, const struct kube_call *c, const struct err *e, const char *after);
 // Of a namespace that is not ours: 0 = it is there and the one we know; E_CONFLICT = another one of that name; else why it proves nothing.
 int sync_shared_namespace(struct sync *s, const char *ns, const struct kube_call *c, const struct err *e, struct err *why);
 int sync_shared_accept(struct sync *s, const char *ns, const struct kube_call *c, struct err *e) MUST_USE; // that is the one from now on

@@ -84,6 +84,10 @@ def namespaces():
     yield get("the namespace", f"{NAMESPACES}/{NS}")
     yield get("kube-system", f"{NAMESPACES}/kube-system")
     yield get("a namespace that is not there", f"{NAMESPACES}/nowhere")
+    active = f"{NAMESPACES}?fieldSelector=metadata.name%3D{{}}%2Cstatus.phase%3D{{}}"
+    yield get("a namespace by name and phase", active.format(NS, "Active"))
+    yield get("a namespace by another phase", active.format(NS, "Terminating"))
+    yield get("a namespace that is not there, by name and phase", active.format("nowhere", "Active"))
 
 
 def paths():

@@ -4,7 +4,7 @@
 //     meta_test [--seed N] [--seeds N] [-v]
 //
 // Users make, change and delete; the cloud goes, freezes and comes back; other programs of the node fill the cache with what gets old; the
-// agent dies. All the time: what no user deleted stays, and nothing becomes older than it was. When the cloud is there for good and the cache is honest, the machine is as the specs say and the server knows it.
+// agent dies; the namespace seems to be gone for a while, or is forbidden. All the time: what no user deleted stays, and nothing becomes older than it was. When the cloud is there for good and the cache is honest, the machine is as the specs say and the server knows it.
 //
 // timeout: 600
 #include <inttypes.h>
@@ -120,6 +120,15 @@ static void change_cloud(struct play *p)
         live_on(p, 31 * 1000 + rng_below(&p->rng, 10000));
 }
 
+// What the cloud says of a namespace that is gone, or that may not be read, comes through as empty lists and objects that are not found.
+static void doubt_namespace(struct play *p)
+{
+    static const enum sim_doubt doubts[] = { DOUBT_TERMINATING, DOUBT_NO_NAMESPACE, DOUBT_FORBIDDEN };
+    sim_server_doubt(&p->w->server, doubts[rng_below(&p->rng, 3)]);
+    live_on(p, rng_between(&p->rng, 5, 120) * 1000);
+    sim_server_doubt(&p->w->server, DOUBT_NONE);
+}
+
 static void act(struct play *p)
 {
     int64_t which = rng_below(&p->rng, 100);
@@ -134,10 +143,12 @@ static void act(struct play *p)
         agent_kill(p->w, 3000);
     else if (which < 90)
         machine_power_cut(p->w, 5000);
-    else if (which < 95)
+    else if (which < 93)
         sim_server_restart(&p->w->server);
-    else
+    else if (which < 97)
         sim_meta_forget(&p->meta);
+    else
+        doubt_namespace(p);
 }
 
 static void chaos(struct play *p)
@@ -167,24 +178,37 @@ static void peace(struct play *p)
 
 // --- A seed
 
+static void begin(struct play *p, uint64_t seed, bool verbose)
+{
+    struct world *w = p->w;
+    world_init(w, seed, verbose);
+    p->rng = sim_stream(&w->sim, "plot");
+    w->mode = "auto";
+    w->max_events = 5000;
+    sim_disk_put(&w->disk, "/etc/limpet/limpet.ini", ini, 0644);
+    sim_meta_init(&p->meta, &w->server);
+    check_note_peace(w);
+    sim_server_create(&w->server, "edgenodes", SIM_NODE, "{\"description\":\"under test\"}");
+    for (int i = 0; i < APPS; i++)
+        put_app(p, i);
+    agent_start_now(w);
+    live_on(p, SETTLE_MS);
+}
+
+static void finish(struct play *p)
+{
+    sim_meta_fini(&p->meta);
+    world_fini(p->w);
+    free(p->w);
+}
+
 static void run_seed(uint64_t seed, bool verbose)
 {
     struct world *w = calloc(1, sizeof(*w));
     struct play p = { .w = w };
     if (w == NULL)
         abort();
-    world_init(w, seed, verbose);
-    p.rng = sim_stream(&w->sim, "plot");
-    w->mode = "auto";
-    w->max_events = 5000;
-    sim_disk_put(&w->disk, "/etc/limpet/limpet.ini", ini, 0644);
-    sim_meta_init(&p.meta, &w->server);
-    check_note_peace(w);
-    sim_server_create(&w->server, "edgenodes", SIM_NODE, "{\"description\":\"under test\"}");
-    for (int i = 0; i < APPS; i++)
-        put_app(&p, i);
-    agent_start_now(w);
-    live_on(&p, SETTLE_MS);
+    begin(&p, seed, verbose);
     chaos(&p);
     peace(&p);
     if (!ok(!w->sim.broken, "seed %" PRIu64 ": %d lives in %.1f h, %" PRIu64 " requests, %" PRIu64 " answered by the cache", seed, w->lives,
@@ -193,9 +217,27 @@ static void run_seed(uint64_t seed, bool verbose)
         sim_shows(&w->sim, SHOWN);
         world_shows_log(w, SHOWN);
     }
-    sim_meta_fini(&p.meta);
-    world_fini(w);
-    free(w);
+    finish(&p);
+}
+
+// Made again under its name: it is empty, and in every answer of MetaServer a namespace that is there. Only its uid tells.
+static void run_made_again(void)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    struct play p = { .w = w };
+    struct sync_stats st = { 0 };
+    if (w == NULL)
+        abort();
+    begin(&p, 1, false);
+    struct sim_object *ns = sim_store_get(&w->server, sim_type_find(&w->server, "", "v1", "namespaces"), "", SIM_NS);
+    json_set_str((struct json *)json_get(ns->json, "metadata"), "uid", "99999999-0000-4000-8000-000000000001");
+    sim_store_changed(&w->server, ns);
+    sim_each_object(o, &w->server) o->hidden = strcmp(o->type->group, "edge.limpet.dev") == 0;
+    live_on(&p, SETTLE_MS);
+    sync_stats(w->agent->sync, &st);
+    is_int(st.link, LINK_IDENTITY_LOST, "a namespace that was made again is another: the identity is lost");
+    ok(!w->sim.broken, "and everything is kept: %s", w->sim.verdict);
+    finish(&p);
 }
 
 int main(int argc, char **argv)
@@ -212,6 +254,8 @@ int main(int argc, char **argv)
         else
             return fprintf(stderr, "usage: %s [--seed N] [--seeds N] [-v]\n", argv[0]), 2;
     }
+    if (seed == 0)
+        run_made_again();
     for (uint64_t s = seed != 0 ? seed : 1; s <= (seed != 0 ? seed : seeds); s++)
         run_seed(s, verbose);
     return done_testing();

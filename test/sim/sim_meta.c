@@ -62,16 +62,17 @@ static void add(struct buf *b, const char *text)
         abort();
 }
 
-// Of fields it knows only metadata.name; whoever asks for another gets nothing.
+// Of fields it knows only metadata.name; whoever asks for another, also beside it, gets nothing.
 static bool is_selected(const struct remembered *c, const char *labels, const char *fields)
 {
     struct json *j = NULL;
     struct err e = ERR_INIT;
     if (json_parse(&j, c->text, strlen(c->text), &e) < 0)
         abort();
-    bool yes = sim_selected(labels, strncmp(fields, "metadata.name=", 14) == 0 ? fields : "", j);
+    bool knows = fields[0] == '\0' || (strncmp(fields, "metadata.name=", 14) == 0 && strchr(fields, ',') == NULL);
+    bool yes = knows && sim_selected(labels, fields, j);
     json_free(j);
-    return yes && (fields[0] == '\0' || strncmp(fields, "metadata.name=", 14) == 0);
+    return yes;
 }
 
 // "EdgeApp" becomes "Edgeapp".

@@ -61,7 +61,7 @@ bool sim_answer_in_doubt(struct sim_server *v, const struct sim_request *r, cons
         sim_fail(a, 401, "Unauthorized", "Unauthorized");
         return true;
     case DOUBT_FORBIDDEN:
-        if (!is_ours(p) && !is_own_namespace(p))
+        if (!is_ours(p) && !is_own_namespace(p) && !(list && strcmp(p->type->plural, "namespaces") == 0))
             return false;
         sim_fail(a, 403, "Forbidden", "%s is forbidden", p->type->plural);
         return true;
@@ -128,7 +128,8 @@ static void hide(struct sim_server *v, enum sim_doubt d)
     sim_each_object(o, v)
     {
         bool kind = strcmp(o->type->group, "edge.limpet.dev") == 0;
-        o->hidden = kind && (hides_all(d) || (d == DOUBT_RESTORED && rng_chance(&v->rng, 50)));
+        bool own = strcmp(o->type->plural, "namespaces") == 0 && strcmp(o->name, SIM_NS) == 0; // from lists of those that are active
+        o->hidden = (kind && (hides_all(d) || (d == DOUBT_RESTORED && rng_chance(&v->rng, 50)))) || (own && hides_all(d));
         if (o->hidden && d == DOUBT_TERMINATING)
             tell_deleted(v, o);
     }

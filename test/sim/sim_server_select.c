@@ -85,6 +85,8 @@ static bool is_selectable(const struct sim_type *t, const char *key)
 {
     if (strcmp(key, "metadata.name") == 0 || strcmp(key, "metadata.namespace") == 0)
         return true;
+    if (strcmp(t->plural, "namespaces") == 0 && strcmp(key, "status.phase") == 0)
+        return true;
     for (size_t i = 0; t->schema != NULL && i < t->schema->n_selectable; i++)
         if (strcmp(t->schema->selectable[i], key) == 0)
             return true;
