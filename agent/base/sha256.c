@@ -37,22 +37,27 @@ static void schedule(uint32_t w[64], const unsigned char *b)
     }
 }
 
-// a..h of the standard are v[0]..v[7].
+// a..h of the standard are v[0]..v[7], and each round they move on by one. So the places move and the values stay: `r` is the round.
+static void one_round(uint32_t v[8], int r, uint32_t k_and_w)
+{
+    uint32_t *a = &v[-r & 7], b = v[(1 - r) & 7], c = v[(2 - r) & 7], *d = &v[(3 - r) & 7];
+    uint32_t e = v[(4 - r) & 7], f = v[(5 - r) & 7], g = v[(6 - r) & 7], *h = &v[(7 - r) & 7];
+    uint32_t s1 = ror(e, 6) ^ ror(e, 11) ^ ror(e, 25);
+    uint32_t choice = (e & f) ^ (~e & g);
+    uint32_t t1 = *h + s1 + choice + k_and_w;
+    uint32_t s0 = ror(*a, 2) ^ ror(*a, 13) ^ ror(*a, 22);
+    uint32_t majority = (*a & b) ^ (*a & c) ^ (b & c);
+    *d += t1;
+    *h = t1 + s0 + majority;
+}
+
 static void compress(uint32_t h[8], const unsigned char *block)
 {
     uint32_t w[64], v[8];
     schedule(w, block);
     memcpy(v, h, sizeof(v));
-    for (int i = 0; i < 64; i++) {
-        uint32_t s1 = ror(v[4], 6) ^ ror(v[4], 11) ^ ror(v[4], 25);
-        uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        uint32_t t1 = v[7] + s1 + choice + round_k[i] + w[i];
-        uint32_t s0 = ror(v[0], 2) ^ ror(v[0], 13) ^ ror(v[0], 22);
-        uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-        memmove(v + 1, v, 7 * sizeof(v[0]));
-        v[4] += t1;
-        v[0] = t1 + s0 + majority;
-    }
+    for (int i = 0; i < 64; i++)
+        one_round(v, i, round_k[i] + w[i]);
     for (int i = 0; i < 8; i++)
         h[i] += v[i];
 }
