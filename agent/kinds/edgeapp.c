@@ -94,7 +94,7 @@ static int grow_slots(struct app_run *st, int n, struct err *e)
         return err_set(e, E_NOMEM, "%d instances", n);
     memset(slots + st->n_slots, 0, (size_t)(n - st->n_slots) * sizeof(*slots));
     for (int i = 0; i < st->n_slots; i++)
-        app_try_moved(&slots[i].readiness);
+        app_tries_moved(&slots[i]);
     st->slots = slots;
     st->n_slots = n;
     return 0;
@@ -147,7 +147,7 @@ static void note_running(struct pass *p, const struct app_spec *spec, const stru
         struct app_slot *s = &st->slots[index];
         if (i == NULL || i->state != INST_RUNNING)
             continue;
-        app_readiness_follow(&s->readiness, i->uid, now_ms + spec->probe.delay_ms, false);
+        app_probes_follow(s, spec, i, now_ms);
         if (s->running == uid_hash(i->uid))
             continue;
         s->running = uid_hash(i->uid);
@@ -195,8 +195,9 @@ static int stop_instance(struct pass *p, const struct app_step *step, int64_t gr
 {
     struct app_run *st = p->state;
     struct port *port = p->env->port;
-    if (step->index < st->n_slots)
-        st->slots[step->index].told = uid_hash(step->inst->uid);
+    struct app_slot *s = step->index < st->n_slots ? &st->slots[step->index] : NULL;
+    if (s != NULL && s->unhealthy != uid_hash(step->inst->uid))
+        s->told = uid_hash(step->inst->uid);
     log_info("edgeapp", "stop key=%s index=%d why=\"%s\"", p->key, step->index, step->why);
     int rc = port->ops->stop(port, step->inst->uid, grace_ms, e);
     return rc < 0 ? err_wrap(e, "stopping instance %d", step->index) : 0;
@@ -232,31 +233,41 @@ static int act(struct pass *p, const struct app_spec *spec, const struct app_pla
     return first;
 }
 
-// --- Readiness
+// --- Probes
 
-static void probe_answered(void *ctx, int index, bool changed, bool failing, const char *why)
+// One that did not start or does not live is ended by the next pass, and started again as restartPolicy says.
+static void probe_failed(struct app_run *st, int index, enum app_probe_use use, const char *why)
 {
-    struct app_run *st = ctx;
-    struct object_state *os = object_state_from_data(st);
-    if (failing) {
-        snprintf(st->probe_why, sizeof(st->probe_why), "%.*s", (int)utf8_cut(why, MIN(strlen(why), (size_t)PROBE_WHY_MAX - 1)), why);
-        engine_event(st->env->engine, os, true, "Unhealthy", "Probe", "instance %d is not ready: %s", index, why);
-    }
-    if (changed || failing)
-        engine_touch_state(st->env->engine, os, "probe");
+    static const char *const verdicts[APP_PROBES] = { "has not started", "does not live", "is not ready" };
+    struct app_slot *s = &st->slots[index];
+    snprintf(st->probe_why, sizeof(st->probe_why), "%.*s", (int)utf8_cut(why, MIN(strlen(why), (size_t)PROBE_WHY_MAX - 1)), why);
+    if (use != APP_READINESS)
+        s->unhealthy = s->probed;
+    engine_event(st->env->engine, object_state_from_data(st), true, "ProbeFailed", "Probe", "instance %d %s: %s", index, verdicts[use],
+                 why);
 }
 
-static int start_probe(struct pass *p, const struct app_spec *spec, int index, struct err *e)
+static void probe_answered(void *ctx, int index, enum app_probe_use use, bool changed, bool failing, const char *why)
 {
+    struct app_run *st = ctx;
+    if (failing)
+        probe_failed(st, index, use, why);
+    if (changed || failing)
+        engine_touch_state(st->env->engine, object_state_from_data(st), "probe");
+}
+
+static int start_probe(struct pass *p, const struct app_spec *spec, int index, enum app_probe_use use, struct err *e)
+{
+    const struct app_probe *probe = &spec->probes[use];
     struct app_run *st = p->state;
     struct account who;
     struct exec_env exec = { 0 };
-    struct app_try *t = app_try_new(p->env->port, &st->slots[index].readiness, index, &spec->probe);
+    struct app_try *t = app_try_new(p->env->port, &st->slots[index].probes[use], index, use, probe);
     if (t == NULL)
-        return err_set(e, E_NOMEM, "readiness probe");
+        return err_set(e, E_NOMEM, "%s probe", app_probe_word(use));
     t->answer = probe_answered;
     t->ctx = st;
-    if (spec->probe.kind == PROBE_EXEC) {
+    if (probe->kind == PROBE_EXEC) {
         process_account(p->env->disk, &spec->process, &who);
         int rc = app_exec_env(spec, index, &who, &t->arena, &exec, e);
         if (rc < 0) {
@@ -264,38 +275,39 @@ static int start_probe(struct pass *p, const struct app_spec *spec, int index, s
             return rc;
         }
     }
-    return app_try_start(t, &spec->probe, &exec, e);
+    return app_try_start(t, probe, &exec, e);
 }
 
-// Starts the tries that are due. Returns when the next one is, INT64_MAX = never.
+// One try that is due. Returns when the next one is.
+static int64_t probe_instance(struct pass *p, const struct app_spec *spec, int index, enum app_probe_use use, int64_t now_ms)
+{
+    struct app_run *st = p->state;
+    struct app_probing *r = &st->slots[index].probes[use];
+    struct err err = ERR_INIT;
+    if (now_ms >= r->next_ms) {
+        r->next_ms = now_ms + spec->probes[use].period_ms;
+        if (r->try == NULL && start_probe(p, spec, index, use, &err) < 0)
+            log_warn("edgeapp", "probe_not_started key=%s index=%d probe=%s error=\"%s\"", p->key, index, app_probe_word(use), err.msg);
+    }
+    return r->next_ms;
+}
+
+// Starts the tries that are due, and ends those of what nobody asks about any more. Returns when the next one is, INT64_MAX = never.
 static int64_t probe_instances(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms)
 {
     struct app_run *st = p->state;
     int64_t next = INT64_MAX;
-    for (int index = 0; spec->probe.kind != PROBE_NONE && index < spec->replicas; index++) {
-        const struct inst *i = app_live(o->insts, o->n, index);
-        struct app_readiness *r = &st->slots[index].readiness;
-        struct err err = ERR_INIT;
-        if (i == NULL || i->state != INST_RUNNING)
-            continue;
-        if (now_ms >= r->next_ms) {
-            r->next_ms = now_ms + spec->probe.period_ms;
-            if (r->try == NULL && start_probe(p, spec, index, &err) < 0)
-                log_warn("edgeapp", "probe_not_started key=%s index=%d error=\"%s\"", p->key, index, err.msg);
+    for (int index = 0; index < st->n_slots; index++) {
+        struct app_slot *s = &st->slots[index];
+        const struct inst *i = index < spec->replicas ? app_live(o->insts, o->n, index) : NULL;
+        for (int use = 0; use < APP_PROBES; use++) {
+            if (app_probe_applies(spec, s, i, (enum app_probe_use)use))
+                next = MIN(next, probe_instance(p, spec, index, (enum app_probe_use)use, now_ms));
+            else
+                app_try_cancel(&s->probes[use]);
         }
-        next = MIN(next, r->next_ms);
     }
     return next;
-}
-
-// Tries of instances that are not there any more, or that no probe asks about.
-static void drop_stale_tries(struct app_run *st, const struct app_spec *spec, const struct observed *o)
-{
-    for (int index = 0; index < st->n_slots; index++) {
-        const struct inst *i = index < spec->replicas ? app_live(o->insts, o->n, index) : NULL;
-        if (i == NULL || i->state != INST_RUNNING || spec->probe.kind == PROBE_NONE)
-            app_try_cancel(&st->slots[index].readiness);
-    }
 }
 
 // --- The pass
@@ -311,6 +323,17 @@ static void obey_offline(struct pass *p, struct app_spec *spec)
         spec->replicas = 0;
     if (st->stopped && !was)
         pass_event(p, false, "StoppedOffline", "Stop", "%s", st->stop_why);
+}
+
+// When it goes on, it begins anew.
+static void obey_suspend(struct pass *p, struct app_spec *spec)
+{
+    struct app_run *st = p->state;
+    if (!spec->suspend)
+        return;
+    for (int i = 0; i < st->n_slots; i++)
+        app_slot_begin_anew(&st->slots[i]);
+    spec->replicas = 0;
 }
 
 static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, struct err *e)
@@ -334,6 +357,7 @@ static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, st
     for (int i = 0; i < spec->replicas; i++)
         app_slot_revision(&st->slots[i], spec->process.revision);
     app_slots_reported(st->slots, spec->replicas, prev);
+    obey_suspend(p, spec);
     obey_offline(p, spec);
     return 0;
 }
@@ -347,6 +371,15 @@ static int make_plan(struct pass *p, const struct app_spec *spec, const struct o
         return err_set(e, E_NOMEM, "plan");
     app_plan(spec, o->insts, o->n, st->slots, now_ms, plan);
     return 0;
+}
+
+// An instance that became ready in this very pass lets the next older one go: nothing else would tell.
+static bool is_next_due(const struct app_plan *plan)
+{
+    for (size_t i = 0; i < plan->n; i++)
+        if (plan->steps[i].kind == APP_STOP)
+            return true;
+    return false;
 }
 
 static void report(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, const char *start_error)
@@ -372,25 +405,28 @@ static int app_reconcile(struct pass *p, struct err *e)
     int64_t now_ms = clock_mono(p->env->clock);
     struct app_spec spec;
     struct observed o = { 0 };
-    struct app_plan plan;
+    struct app_plan plan, after;
     int rc = prepare(p, &spec, &o, e);
     if (rc < 0)
         return unknown(p, rc);
     bool news = absorb_exits(p, &spec, &o, now_ms);
+    note_running(p, &spec, &o, now_ms);
     rc = make_plan(p, &spec, &o, now_ms, &plan, e);
     if (rc < 0)
         return unknown(p, rc);
     int acted = act(p, &spec, &plan, e);
     rc = observe_app(p, &o, e);
+    if (rc == 0)
+        note_running(p, &spec, &o, now_ms);
+    if (rc == 0)
+        rc = make_plan(p, &spec, &o, now_ms, &after, e);
     if (rc < 0)
         return unknown(p, rc);
-    note_running(p, &spec, &o, now_ms);
-    drop_stale_tries(p->state, &spec, &o);
     int64_t next = MIN(plan.next_ms, probe_instances(p, &spec, &o, now_ms));
     report(p, &spec, &o, now_ms, acted < 0 ? e->msg : NULL);
     if (acted < 0)
         return acted;
-    p->requeue_ms = next < INT64_MAX ? MAX(next - now_ms, 1) : 0;
+    p->requeue_ms = is_next_due(&after) ? 1 : next < INT64_MAX ? MAX(next - now_ms, 1) : 0;
     return news ? pass_after_commit(p) : 0;
 }
 
@@ -399,7 +435,7 @@ static int app_reconcile(struct pass *p, struct err *e)
 static void free_slots(struct app_run *st)
 {
     for (int i = 0; i < st->n_slots; i++)
-        app_try_cancel(&st->slots[i].readiness);
+        app_tries_cancel(&st->slots[i]);
     free(st->slots);
     st->slots = NULL;
     st->n_slots = 0;
@@ -443,15 +479,18 @@ static void app_fini(const struct kind_env *env, void *state)
 
 // --- `limpet get -o diff`
 
-// No step is due for what waits in its backoff; the difference is there all the same.
+// No step is due for what waits in its backoff, or for its turn; the difference is there all the same.
 static void name_waits(const struct app_run *st, const struct app_spec *spec, const struct observed *o, int64_t now_ms, struct json *out)
 {
     char path[32], have[64];
     for (int i = 0; i < spec->replicas; i++) {
         const struct app_slot *s = &st->slots[i];
-        if (app_live(o->insts, o->n, i) != NULL || !app_slot_waits(s, spec, now_ms))
-            continue;
+        const struct inst *live = app_live(o->insts, o->n, i);
         snprintf(path, sizeof(path), "instances[%d]", i);
+        if (live != NULL && strcmp(live->revision, spec->process.revision) != 0)
+            difference_add(out, path, "revision", spec->process.revision, live->revision);
+        if (live != NULL || !app_slot_waits(s, spec, now_ms))
+            continue;
         snprintf(have, sizeof(have), "ended, starts again in %" PRId64 " s", (s->not_before_ms - now_ms + 999) / 1000);
         difference_add(out, path, "state", "running", have);
     }

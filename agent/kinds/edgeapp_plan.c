@@ -29,6 +29,11 @@ void app_slot_revision(struct app_slot *s, const char *revision)
     if (strcmp(s->revision, revision) == 0)
         return;
     snprintf(s->revision, sizeof(s->revision), "%s", revision);
+    app_slot_begin_anew(s);
+}
+
+void app_slot_begin_anew(struct app_slot *s)
+{
     s->ended = false;
     s->crashes = 0;
     s->restarts = 0;
@@ -36,7 +41,7 @@ void app_slot_revision(struct app_slot *s, const char *revision)
 
 bool app_exit_failed(const struct app_exit *x)
 {
-    return !x->known || x->code != 0 || x->start_errno != 0;
+    return !x->known || x->code != 0 || x->start_errno != 0 || x->unhealthy;
 }
 
 // 0, 10 s, 20 s, ... for the first, second, third crash in a row.
@@ -68,6 +73,12 @@ static void take_exit(struct app_exit *x, const struct inst *i)
     snprintf(x->detail, sizeof(x->detail), "%.*s", (int)utf8_cut(clean.msg, MIN(strlen(clean.msg), sizeof(x->detail) - 1)), clean.msg);
 }
 
+static void blame_probe(struct app_exit *x)
+{
+    x->unhealthy = true;
+    snprintf(x->reason, sizeof(x->reason), "%s", APP_UNHEALTHY);
+}
+
 // How long it ran, by boot-time: the wall clock may have jumped meanwhile.
 static int64_t run_time(const struct inst *i)
 {
@@ -82,6 +93,8 @@ bool app_slot_exit(struct app_slot *s, const struct inst *i, int64_t now_ms, int
     s->counted = uid;
     s->reported = false;
     take_exit(&s->exit, i);
+    if (s->unhealthy == uid)
+        blame_probe(&s->exit);
     if (s->told == uid || strcmp(i->revision, s->revision) != 0)
         return true;
     s->ended = true;
@@ -118,25 +131,38 @@ static bool newer_ended(const struct inst *insts, size_t n, size_t at)
     return false;
 }
 
-// Why a live instance must go; NULL = it may stay.
-static const char *unwanted(const struct app_spec *spec, const struct inst *insts, size_t n, const struct inst *i)
+// How many of those wanted may be taken away while they are ready. Those that are not ready count already.
+static int spare(const struct app_spec *spec, const struct inst *insts, size_t n, const struct app_slot *slots)
+{
+    int left = spec->max_unavailable;
+    for (int index = 0; index < spec->replicas; index++) {
+        const struct inst *i = app_live(insts, n, index);
+        left -= i == NULL || !app_is_ready(i, &slots[index]);
+    }
+    return left;
+}
+
+// Why a live instance must go now; NULL = it may stay.
+static const char *unwanted(const struct app_spec *spec, const struct inst *insts, size_t n, const struct inst *i,
+                            const struct app_slot *slots, int *left)
 {
     if (i->index >= spec->replicas)
         return "scaled down";
-    if (strcmp(i->revision, spec->process.revision) != 0)
-        return "superseded";
     if (app_live(insts, n, i->index) != i)
         return "duplicate";
-    return NULL;
+    const struct app_slot *s = &slots[i->index];
+    if (strcmp(i->revision, spec->process.revision) != 0)
+        return !app_is_ready(i, s) || (*left)-- > 0 ? "superseded" : NULL;
+    return s->unhealthy == uid_hash(i->uid) ? "unhealthy" : NULL;
 }
 
 static void plan_instance(const struct app_spec *spec, const struct inst *insts, size_t n, size_t at, const struct app_slot *slots,
-                          struct app_plan *out)
+                          int *left, struct app_plan *out)
 {
     const struct inst *i = &insts[at];
-    const char *why = is_live(i) ? unwanted(spec, insts, n, i) : NULL;
     if (is_live(i)) {
-        if (why != NULL && i->state != INST_STOPPING)
+        const char *why = i->state != INST_STOPPING ? unwanted(spec, insts, n, i, slots, left) : NULL;
+        if (why != NULL)
             add_step(out, APP_STOP, i->index, i, why);
         return;
     }
@@ -159,8 +185,9 @@ void app_plan(const struct app_spec *spec, const struct inst *insts, size_t n_in
 {
     out->n = 0;
     out->next_ms = INT64_MAX;
+    int left = spare(spec, insts, n_insts, slots);
     for (size_t i = 0; i < n_insts; i++)
-        plan_instance(spec, insts, n_insts, i, slots, out);
+        plan_instance(spec, insts, n_insts, i, slots, &left, out);
     for (int index = 0; index < spec->replicas; index++)
         if (app_live(insts, n_insts, index) == NULL)
             plan_start(spec, index, &slots[index], now_ms, out);
@@ -175,17 +202,18 @@ const char *app_state_word(enum app_state s)
     return words[s];
 }
 
-bool app_is_ready(const struct app_spec *spec, const struct inst *i, const struct app_slot *s)
+bool app_is_ready(const struct inst *i, const struct app_slot *s)
 {
-    if (i->state != INST_RUNNING)
+    uint64_t uid = uid_hash(i->uid);
+    if (i->state != INST_RUNNING || s->probed != uid || s->unhealthy == uid)
         return false;
-    return spec->probe.kind == PROBE_NONE || (s->readiness.uid == uid_hash(i->uid) && s->readiness.ready);
+    return s->probes[APP_STARTUP].ok && s->probes[APP_READINESS].ok;
 }
 
 static void count_live(const struct app_spec *spec, const struct inst *i, const struct app_slot *s, struct app_summary *out)
 {
     bool current = strcmp(i->revision, spec->process.revision) == 0;
-    bool ready = app_is_ready(spec, i, s);
+    bool ready = app_is_ready(i, s);
     out->updated += current;
     out->ready += ready;
     if (!current || i->state == INST_STOPPING)
@@ -248,7 +276,7 @@ void app_summarize(const struct app_spec *spec, const struct inst *insts, size_t
             continue;
         }
         count_live(spec, i, &slots[index], out);
-        ready_current += strcmp(i->revision, spec->process.revision) == 0 && app_is_ready(spec, i, &slots[index]);
+        ready_current += strcmp(i->revision, spec->process.revision) == 0 && app_is_ready(i, &slots[index]);
     }
     out->replicas = out->live + out->waiting + out->finished;
     out->state = choose_state(spec, out, ready_current);

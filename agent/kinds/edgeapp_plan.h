@@ -5,7 +5,11 @@
 // starts or stops anything, asks for the time or touches a status; edgeapp.c does.
 //
 // Restarts follow Kubernetes: the first comes at once, then 10 s, 20 s, ... 300 s, counted from the end of the process; after 10 min
-// of running the count begins anew. A new revision begins anew at once. Ending because we said so is no crash.
+// of running the count begins anew. A new revision begins anew at once. Ending because we said so is no crash, unless we said so because it
+// did not start or live.
+//
+// A new revision replaces instances that are not ready at once, and of those that are ready so many that never more than maxUnavailable of
+// those wanted are missing. So a revision that does not come up stops there, and what is left of the old one goes on.
 #ifndef KINDS_EDGEAPP_PLAN_H
 #define KINDS_EDGEAPP_PLAN_H
 
@@ -15,6 +19,7 @@ enum { APP_BACKOFF_FIRST_MS = 10000, APP_BACKOFF_MAX_MS = 300000, APP_BACKOFF_RE
 
 struct app_exit {
     bool present, known;
+    bool unhealthy; // ended by us, for its probe
     int code, signal, start_errno;
     char reason[24];
     int64_t at_us;    // best estimate of the wall time
@@ -22,10 +27,10 @@ struct app_exit {
 };
 
 struct app_try; // edgeapp_probe.c: a probe under way
-struct app_readiness {
-    uint64_t uid;            // of the instance that it speaks of
+struct app_probing {
     int successes, failures; // in a row
-    bool ready, told;        // told: the failing was reported
+    bool ok;                 // started, alive, ready
+    bool told;               // the failing was reported
     int64_t next_ms;
     struct app_try *try;
 };
@@ -34,6 +39,8 @@ struct app_slot {
     uint64_t running;            // instances by uid_hash(): seen running,
     uint64_t counted;            // its exit was counted,
     uint64_t told;               // told to stop by us
+    uint64_t unhealthy;          // its startup or liveness probe failed
+    uint64_t probed;             // `probes` speak of it
     char revision[INST_REV_MAX]; // what the fields below belong to
     bool ended;                  // the last instance of this revision ended by itself and none was started since
     unsigned crashes;            // in a row
@@ -41,13 +48,17 @@ struct app_slot {
     int64_t restarts;
     struct app_exit exit; // the last one, of whatever revision
     bool reported;        // `exit` is in the durable status
-    struct app_readiness readiness;
+    struct app_probing probes[APP_PROBES];
 };
 
 uint64_t uid_hash(const char *uid);
 
+#define APP_UNHEALTHY "Unhealthy" // reason of an exit that a probe brought about
+
 // Another revision: the history of the former one does not count.
 void app_slot_revision(struct app_slot *s, const char *revision);
+// Whatever it was, it is to be started as if it never had been.
+void app_slot_begin_anew(struct app_slot *s);
 // An instance of this index ended: takes the exit over, once. Returns whether it was new. now_ms monotonic, boot_ms the boot-time
 // now, boot_id of now: an exit of another boot has no known age.
 bool app_slot_exit(struct app_slot *s, const struct inst *i, int64_t now_ms, int64_t boot_ms, const char *boot_id);
@@ -97,8 +108,9 @@ struct app_summary {
     int starting, waiting, finished, failed;
     int worst; // index that explains why it is not ready: a failed start, else one that waits, else not ready; -1 = none
 };
-// Is the instance ready: runs, is of its slot, and its probe (if any) succeeds?
-bool app_is_ready(const struct app_spec *spec, const struct inst *i, const struct app_slot *s);
+// Is the instance ready: runs, is of its slot, and its probes (if any) say so? One of an older revision keeps its last verdict: what it is
+// asked now belongs to the new one.
+bool app_is_ready(const struct inst *i, const struct app_slot *s);
 void app_summarize(const struct app_spec *spec, const struct inst *insts, size_t n_insts, const struct app_slot *slots, int64_t now_ms,
                    struct app_summary *out);
 // The newest instance of an index that has not ended; NULL = none.

@@ -6,27 +6,43 @@
 
 enum { TRY_MEMORY = 4 << 20, TRY_OUTPUT = 512 };
 
-void app_readiness_follow(struct app_readiness *r, const char *uid, int64_t first_try_ms, bool was_ready)
+static bool is_current(const struct app_spec *spec, const struct inst *i)
 {
-    uint64_t hash = uid_hash(uid);
-    if (r->uid == hash)
-        return;
-    app_try_cancel(r);
-    *r = (struct app_readiness){ .uid = hash, .ready = was_ready, .next_ms = first_try_ms };
+    return strcmp(i->revision, spec->process.revision) == 0;
 }
 
-void app_readiness_count(struct app_readiness *r, int successes, int failures, bool ok, bool *changed, bool *failing)
+void app_probes_follow(struct app_slot *s, const struct app_spec *spec, const struct inst *i, int64_t now_ms)
+{
+    if (s->probed != uid_hash(i->uid)) {
+        app_tries_cancel(s);
+        for (int use = 0; use < APP_PROBES; use++)
+            s->probes[use] = (struct app_probing){ .ok = use == APP_LIVENESS, .next_ms = now_ms + spec->probes[use].delay_ms };
+        s->probed = uid_hash(i->uid);
+    }
+    for (int use = 0; use < APP_PROBES; use++)
+        s->probes[use].ok |= spec->probes[use].kind == PROBE_NONE && is_current(spec, i);
+}
+
+bool app_probe_applies(const struct app_spec *spec, const struct app_slot *s, const struct inst *i, enum app_probe_use use)
+{
+    if (i == NULL || i->state != INST_RUNNING || !is_current(spec, i) || spec->probes[use].kind == PROBE_NONE)
+        return false;
+    bool has_started = s->probes[APP_STARTUP].ok;
+    return s->unhealthy != uid_hash(i->uid) && (use == APP_STARTUP ? !has_started : has_started);
+}
+
+void app_probing_count(struct app_probing *r, int successes, int failures, bool ok, bool *changed, bool *failing)
 {
     r->successes = ok ? MIN(r->successes + 1, successes) : 0;
     r->failures = ok ? 0 : MIN(r->failures + 1, failures);
-    bool ready = r->ready ? r->failures < failures : r->successes >= successes;
-    *changed = ready != r->ready;
+    bool good = r->ok ? r->failures < failures : r->successes >= successes;
+    *changed = good != r->ok;
     *failing = r->failures >= failures && !r->told;
-    r->ready = ready;
-    r->told = !ready && (r->told || *failing);
+    r->ok = good;
+    r->told = !good && (r->told || *failing);
 }
 
-struct app_try *app_try_new(struct port *port, struct app_readiness *r, int index, const struct app_probe *p)
+struct app_try *app_try_new(struct port *port, struct app_probing *r, int index, enum app_probe_use use, const struct app_probe *p)
 {
     struct app_try *t = calloc(1, sizeof(*t));
     if (t == NULL)
@@ -34,6 +50,7 @@ struct app_try *app_try_new(struct port *port, struct app_readiness *r, int inde
     t->port = port;
     t->slot = r;
     t->index = index;
+    t->use = use;
     t->successes = p->successes;
     t->failures = p->failures;
     arena_init(&t->arena, TRY_MEMORY);
@@ -48,7 +65,7 @@ void app_try_drop(struct app_try *t)
     free(t);
 }
 
-void app_try_cancel(struct app_readiness *r)
+void app_try_cancel(struct app_probing *r)
 {
     struct app_try *t = steal(r->try);
     if (t == NULL)
@@ -60,18 +77,25 @@ void app_try_cancel(struct app_readiness *r)
     app_try_drop(t);
 }
 
-void app_try_moved(struct app_readiness *r)
+void app_tries_cancel(struct app_slot *s)
 {
-    if (r->try != NULL)
-        r->try->slot = r;
+    for (int use = 0; use < APP_PROBES; use++)
+        app_try_cancel(&s->probes[use]);
+}
+
+void app_tries_moved(struct app_slot *s)
+{
+    for (int use = 0; use < APP_PROBES; use++)
+        if (s->probes[use].try != NULL)
+            s->probes[use].try->slot = &s->probes[use];
 }
 
 static void answered(struct app_try *t, bool ok, const char *why)
 {
     bool changed, failing;
     t->slot->try = NULL;
-    app_readiness_count(t->slot, t->successes, t->failures, ok, &changed, &failing);
-    t->answer(t->ctx, t->index, changed, failing, why);
+    app_probing_count(t->slot, t->successes, t->failures, ok, &changed, &failing);
+    t->answer(t->ctx, t->index, t->use, changed, failing, why);
     app_try_drop(t);
 }
 
@@ -134,7 +158,7 @@ static int start_run(struct app_try *t, const struct app_probe *p, struct exec_e
     bool kept = exec->argv != NULL && (exec->user == NULL || keep_text(t, &exec->user)) &&
                 (exec->group == NULL || keep_text(t, &exec->group)) && (exec->workdir == NULL || keep_text(t, &exec->workdir));
     if (!kept)
-        return err_set(e, E_TOOBIG, "spec.readinessProbe.exec.command: too large for the memory of a probe");
+        return err_set(e, E_TOOBIG, "spec.%sProbe.exec.command: too large for the memory of a probe", app_probe_word(t->use));
     t->is_run = true;
     t->run.exec = *exec;
     t->run.timeout_ms = p->timeout_ms;
@@ -149,7 +173,7 @@ static int start_check(struct app_try *t, const struct app_probe *p, struct err 
     t->check.host = arena_strdup(&t->arena, p->host);
     t->check.path = arena_strdup(&t->arena, p->path != NULL ? p->path : "/");
     if (t->check.host == NULL || t->check.path == NULL)
-        return err_set(e, E_NOMEM, "readiness probe");
+        return err_set(e, E_NOMEM, "%s probe", app_probe_word(t->use));
     return t->port->ops->check(t->port, &t->check, e);
 }
 

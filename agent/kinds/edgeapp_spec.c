@@ -71,17 +71,31 @@ static void decode_probe_action(struct app_probe *p, const struct field *f)
     }
 }
 
-static void decode_probe(struct app_probe *p, const struct field *spec)
+const char *app_probe_word(enum app_probe_use use)
 {
-    struct field f = field_get(spec, "readinessProbe");
+    static const char *const words[APP_PROBES] = { "startup", "liveness", "readiness" };
+    return words[use];
+}
+
+// One success is enough to live, or to have started: as in Kubernetes, a higher threshold is refused and not passed over.
+static void decode_probe(struct app_probe *p, const struct field *spec, enum app_probe_use use)
+{
+    static const char *const names[APP_PROBES] = { "startupProbe", "livenessProbe", "readinessProbe" };
+    struct field f = field_get(spec, names[use]);
     if (!field_present(&f))
         return;
     decode_probe_action(p, &f);
     p->delay_ms = MS * field_int(&f, "initialDelaySeconds", 0, 3600, 0);
     p->period_ms = MS * field_int(&f, "periodSeconds", 1, 3600, 10);
     p->timeout_ms = MS * field_int(&f, "timeoutSeconds", 1, 300, 1);
-    p->successes = (int)field_int(&f, "successThreshold", 1, 100, 1);
+    p->successes = (int)field_int(&f, "successThreshold", 1, use == APP_READINESS ? 100 : 1, 1);
     p->failures = (int)field_int(&f, "failureThreshold", 1, 100, 3);
+}
+
+static void decode_update(struct app_spec *s, const struct field *spec)
+{
+    struct field f = field_get(spec, "update");
+    s->max_unavailable = (int)field_int(&f, "maxUnavailable", 1, APP_REPLICAS_MAX, 1);
 }
 
 int app_spec_decode(struct app_spec *s, const struct json *spec, const char *node, struct arena *a, struct err *e)
@@ -97,7 +111,10 @@ int app_spec_decode(struct app_spec *s, const struct json *spec, const char *nod
     (void)field_choice(&f, "runtime", runtimes, 0);
     s->replicas = (int)field_int(&f, "replicas", 0, APP_REPLICAS_MAX, 1);
     s->restart = (enum app_restart)field_choice(&f, "restartPolicy", policies, APP_ALWAYS);
-    decode_probe(&s->probe, &f);
+    s->suspend = field_bool(&f, "suspend", false);
+    decode_update(s, &f);
+    for (int use = 0; use < APP_PROBES; use++)
+        decode_probe(&s->probes[use], &f, (enum app_probe_use)use);
     return d.rc;
 }
 

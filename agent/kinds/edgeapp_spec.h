@@ -11,6 +11,7 @@ enum { APP_REPLICAS_MAX = 32 };
 
 enum app_restart { APP_ALWAYS, APP_ON_FAILURE, APP_NEVER };
 enum app_probe_kind { PROBE_NONE, PROBE_EXEC, PROBE_HTTP, PROBE_TCP };
+enum app_probe_use { APP_STARTUP, APP_LIVENESS, APP_READINESS, APP_PROBES };
 
 struct app_probe {
     enum app_probe_kind kind;
@@ -24,9 +25,13 @@ struct app_probe {
 struct app_spec {
     struct process process;
     int replicas;
+    int max_unavailable; // of them at once, while a new revision replaces an older one
+    bool suspend;
     enum app_restart restart;
-    struct app_probe probe;
+    struct app_probe probes[APP_PROBES];
 };
+
+const char *app_probe_word(enum app_probe_use use); // "startup", "liveness", "readiness"
 
 // E_INVAL names the field; E_TOOBIG: over the memory of a pass. Texts are borrowed from `spec`.
 int app_spec_decode(struct app_spec *s, const struct json *spec, const char *node, struct arena *a, struct err *e) MUST_USE;

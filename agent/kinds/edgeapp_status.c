@@ -58,11 +58,13 @@ static struct json *instance_json(const struct app_report *r, int index, const s
     struct json *j = json_object();
     json_set_int(j, "index", index);
     json_set_str(j, "state", instance_word(r->spec, live, s, r->now_ms));
-    json_set_bool(j, "ready", live != NULL && s != NULL && app_is_ready(r->spec, live, s));
+    json_set_bool(j, "ready", live != NULL && s != NULL && app_is_ready(live, s));
     if (live != NULL)
         add_process(j, live);
     if (s == NULL)
         return j;
+    if (live != NULL && r->spec->probes[APP_STARTUP].kind != PROBE_NONE)
+        json_set_bool(j, "started", s->probed == uid_hash(live->uid) && s->probes[APP_STARTUP].ok);
     if (live == NULL && s->ended)
         json_set_str(j, "revision", s->revision);
     json_set_int(j, "restarts", s->restarts);
@@ -84,6 +86,15 @@ static struct json *instances_json(const struct app_report *r)
 
 // --- Conditions
 
+// Does a probe tell why it is not ready?
+static bool is_blamed(const struct app_slot *s)
+{
+    for (int use = 0; use < APP_PROBES; use++)
+        if (s->probes[use].told)
+            return true;
+    return false;
+}
+
 static void ready_because_of(struct status *s, const struct app_report *r)
 {
     char text[256];
@@ -97,7 +108,7 @@ static void ready_because_of(struct status *s, const struct app_report *r)
         else
             status_cond(s, "Ready", COND_FALSE, reason, "instance %d %s; it is started again after %" PRId64 " s", sum->worst, text,
                         app_slot_delay(w) / 1000);
-    } else if (w != NULL && w->readiness.told && r->probe_why[0] != '\0') {
+    } else if (w != NULL && is_blamed(w) && r->probe_why[0] != '\0') {
         status_cond(s, "Ready", COND_FALSE, "ProbeFailed", "instance %d: %s", sum->worst, r->probe_why);
     } else {
         status_cond(s, "Ready", COND_FALSE, sum->state == APP_STOPPING ? "Stopping" : "Starting", "%d of %d instances are ready",
@@ -112,6 +123,8 @@ static void ready_condition(struct status *s, const struct app_report *r)
         status_cond(s, "Ready", COND_FALSE, "StartFailed", "%s", r->start_error);
     else if (sum->state == APP_RUNNING)
         status_cond(s, "Ready", COND_TRUE, "AllReady", "%d of %d instances are ready", r->spec->replicas, r->spec->replicas);
+    else if (sum->state == APP_STOPPED && r->spec->suspend)
+        status_cond(s, "Ready", COND_FALSE, "Suspended", "spec.suspend is true");
     else if (sum->state == APP_STOPPED)
         status_cond(s, "Ready", COND_TRUE, "ScaledToZero", "replicas is 0");
     else if (sum->state == APP_SUCCEEDED)
@@ -125,7 +138,8 @@ static void progressing_condition(struct status *s, const struct app_report *r)
     const struct app_summary *sum = r->summary;
     bool moving = sum->state == APP_PENDING || sum->state == APP_STARTING || sum->state == APP_STOPPING || sum->state == APP_CRASH_LOOP;
     if (sum->excess > 0 && r->spec->replicas > 0)
-        status_cond(s, "Progressing", COND_TRUE, "Replacing", "%d instances are being stopped", sum->excess);
+        status_cond(s, "Progressing", COND_TRUE, "Replacing", "%d of %d instances are of the current revision, %d are to be stopped",
+                    sum->updated, r->spec->replicas, sum->excess);
     else if (moving)
         status_cond(s, "Progressing", COND_TRUE, app_state_word(sum->state), "%d of %d instances are ready", sum->ready, r->spec->replicas);
     else
@@ -169,6 +183,7 @@ static void load_exit(struct app_exit *x, const struct json *j)
     x->code = (int)int_of(j, "code", -1);
     x->signal = (int)int_of(j, "signal", 0);
     x->known = x->code >= 0 || x->signal > 0;
+    x->unhealthy = strcmp(x->reason, APP_UNHEALTHY) == 0;
 }
 
 static bool is_same_exit(const struct app_exit *x, const struct json *j)
@@ -194,8 +209,11 @@ static void adopt_running(struct app_slot *s, const struct json *j, const struct
 {
     if (live->state != INST_RUNNING || live->pid != int_of(j, "pid", 0))
         return;
-    s->running = uid_hash(live->uid);
-    s->readiness = (struct app_readiness){ .uid = s->running, .ready = json_bool(json_get(j, "ready"), false) };
+    bool ready = json_bool(json_get(j, "ready"), false);
+    s->running = s->probed = uid_hash(live->uid);
+    s->probes[APP_STARTUP].ok = json_bool(json_get(j, "started"), ready);
+    s->probes[APP_LIVENESS].ok = true;
+    s->probes[APP_READINESS].ok = ready;
 }
 
 // An ended instance whose exit the status shows was counted by the earlier agent.
@@ -244,6 +262,13 @@ static void load_slot(struct app_slot *s, int index, const struct json *j, const
         s->crashes = (unsigned)MIN(s->restarts + 1, CRASHES_MAX);
 }
 
+// The earlier agent told it to stop. Why, nobody knows any more; unless it must not be started again, its end is no crash.
+static void forgive_stopping(struct app_slot *s, const struct app_spec *spec, const struct inst *live)
+{
+    if (live != NULL && live->state == INST_STOPPING && spec->restart != APP_NEVER)
+        s->told = uid_hash(live->uid);
+}
+
 void app_slots_load(struct app_slot *slots, const struct app_spec *spec, const struct json *prev, const struct inst *insts, size_t n_insts,
                     void (*lost)(void *ctx, int index), void *ctx)
 {
@@ -254,6 +279,7 @@ void app_slots_load(struct app_slot *slots, const struct app_spec *spec, const s
             continue;
         struct app_slot *s = &slots[index];
         load_slot(s, (int)index, j, insts, n_insts);
+        forgive_stopping(s, spec, app_live(insts, n_insts, (int)index));
         bool gone = was_running(j) && !has_instance(insts, n_insts, (int)index) && strcmp(s->revision, spec->process.revision) == 0;
         if (!gone || spec->restart != APP_NEVER)
             continue;

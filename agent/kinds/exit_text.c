@@ -45,6 +45,13 @@ static const char *remedy(const struct inst_exit *x)
     }
 }
 
+static const char *because(const struct inst_exit *x)
+{
+    if (strcmp(x->reason, "OOMKilled") == 0)
+        return " as memory ran out";
+    return strcmp(x->reason, "Unhealthy") == 0 ? " as its probe failed" : "";
+}
+
 void exit_text(const struct inst_exit *x, char *out, size_t max)
 {
     if (x->start_errno != 0)
@@ -52,7 +59,7 @@ void exit_text(const struct inst_exit *x, char *out, size_t max)
     else if (!x->known)
         snprintf(out, max, "ended, and nobody saw how");
     else if (x->signal != 0)
-        snprintf(out, max, "was ended by signal %d%s", x->signal, strcmp(x->reason, "OOMKilled") == 0 ? " as memory ran out" : "");
+        snprintf(out, max, "was ended by signal %d%s", x->signal, because(x));
     else
-        snprintf(out, max, "ended with exit code %d", x->code);
+        snprintf(out, max, "ended with exit code %d%s", x->code, because(x));
 }

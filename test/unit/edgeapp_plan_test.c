@@ -7,7 +7,8 @@ enum { NOW = 1000000, BOOT = 5000000, MAX_INSTS = 8 };
 #define BOOT_ID "b00t"
 #define REV "1-new"
 
-// --- Plans. An instance is written "index state revision": s starting, r running, p stopping, e ended; n new revision, o old.
+// --- Plans. An instance is written "index state revision": s starting, r running and ready, u running and not ready, x one whose probe
+// failed, p stopping, e ended; n new revision, o old.
 
 struct plan_case {
     const char *name;
@@ -29,6 +30,16 @@ static const struct plan_case plans[] = {
     { "superseded and stopping: wait", 1, APP_ALWAYS, "0po", "-", "", 0 },
     { "current and stopping: wait", 1, APP_ALWAYS, "0pn", "-", "", 0 },
     { "superseded has ended: start the new one", 1, APP_ALWAYS, "0eo", "-", "start0", 0 },
+    { "three are superseded: one at a time", 3, APP_ALWAYS, "0ro 1ro 2ro", "---", "stop0", 0 },
+    { "one is stopping: the others wait", 3, APP_ALWAYS, "0po 1ro 2ro", "---", "", 0 },
+    { "one is not back yet: the others wait", 3, APP_ALWAYS, "0sn 1ro 2ro", "---", "", 0 },
+    { "one runs and is not ready: the others wait", 3, APP_ALWAYS, "0un 1ro 2ro", "---", "", 0 },
+    { "it is ready: the next", 3, APP_ALWAYS, "0rn 1ro 2ro", "---", "stop1", 0 },
+    { "the new one crashes: the others stay", 3, APP_ALWAYS, "0en 1ro 2ro", "w--", "", 7000 },
+    { "old ones that are not ready go at once", 4, APP_ALWAYS, "0uo 1so 2xo 3ro", "----", "stop0 stop1 stop2", 0 },
+    { "of the scaled down ones none is counted", 2, APP_ALWAYS, "0ro 1ro 2rn", "--", "stop0 stop2", 0 },
+    { "its probe failed: stop", 1, APP_ALWAYS, "0xn", "-", "stop0", 0 },
+    { "its probe failed, and the others live", 3, APP_ALWAYS, "0rn 1xn 2rn", "---", "stop1", 0 },
     { "two of one index: the older goes", 1, APP_ALWAYS, "0rn 0rn", "-", "stop0", 0 },
     { "an old and a new of one index: the old goes", 1, APP_ALWAYS, "0ro 0rn", "-", "stop0", 0 },
     { "ended, not reported yet: kept, and started again", 1, APP_ALWAYS, "0en", "f", "start0", 0 },
@@ -51,7 +62,7 @@ static struct inst make_inst(const char *text, size_t nth)
 {
     struct inst i = { .index = text[0] - '0' };
     static const char letters[] = "srpe";
-    i.state = (enum inst_state)(strchr(letters, text[1]) - letters);
+    i.state = text[1] == 'u' || text[1] == 'x' ? INST_RUNNING : (enum inst_state)(strchr(letters, text[1]) - letters);
     snprintf(i.uid, sizeof(i.uid), "uid-%zu", nth);
     snprintf(i.revision, sizeof(i.revision), "%s", text[2] == 'n' ? REV : "1-old");
     return i;
@@ -83,6 +94,22 @@ static void make_slots(const char *text, struct app_slot out[APP_REPLICAS_MAX])
     }
 }
 
+// What the probes said of the instances in `text`.
+static void make_verdicts(const char *text, const struct inst *insts, size_t n, struct app_slot *slots)
+{
+    for (size_t i = 0; i < n; i++) {
+        char letter = text[4 * i + 1];
+        struct app_slot *s = &slots[insts[i].index];
+        if (insts[i].state != INST_RUNNING)
+            continue;
+        s->probed = uid_hash(insts[i].uid);
+        s->probes[APP_STARTUP].ok = s->probes[APP_LIVENESS].ok = true;
+        s->probes[APP_READINESS].ok = letter != 'u';
+        if (letter == 'x')
+            s->unhealthy = s->probed;
+    }
+}
+
 static void plan_text(const struct app_plan *p, char *out, size_t max)
 {
     static const char *const verbs[] = { [APP_STOP] = "stop", [APP_FORGET] = "forget", [APP_START] = "start" };
@@ -95,7 +122,7 @@ static void plan_text(const struct app_plan *p, char *out, size_t max)
 
 static struct app_spec make_spec(int replicas, enum app_restart restart)
 {
-    return (struct app_spec){ .replicas = replicas, .restart = restart, .process.revision = REV };
+    return (struct app_spec){ .replicas = replicas, .max_unavailable = 1, .restart = restart, .process.revision = REV };
 }
 
 static void test_plans(void)
@@ -110,6 +137,7 @@ static void test_plans(void)
         struct app_plan p = { .steps = steps };
         size_t n = make_insts(c->insts, insts);
         make_slots(c->slots, slots);
+        make_verdicts(c->insts, insts, n, slots);
         app_plan(&spec, insts, n, slots, NOW, &p);
         plan_text(&p, text, sizeof(text));
         is_str(text, c->want, "plan: %s", c->name);
@@ -207,6 +235,9 @@ static const struct sum_case sums[] = {
     { "some", 2, APP_ALWAYS, "0rn 1sn", "--", APP_DEGRADED, 2, 2, 1 },
     { "the old one ends", 1, APP_ALWAYS, "0po", "-", APP_STOPPING, 1, 0, 0 },
     { "the old one runs still: ready, but not of this revision", 1, APP_ALWAYS, "0ro", "-", APP_DEGRADED, 1, 0, 1 },
+    { "of three one is new", 3, APP_ALWAYS, "0rn 1ro 2ro", "---", APP_DEGRADED, 3, 1, 3 },
+    { "one is not ready", 2, APP_ALWAYS, "0rn 1un", "--", APP_DEGRADED, 2, 2, 1 },
+    { "its probe failed", 1, APP_ALWAYS, "0xn", "-", APP_STARTING, 1, 1, 0 },
     { "crash loop", 1, APP_ALWAYS, "", "w", APP_CRASH_LOOP, 1, 0, 0 },
     { "one crashes, one runs", 2, APP_ALWAYS, "1rn", "w-", APP_CRASH_LOOP, 2, 1, 1 },
     { "scaled down, the rest is well", 1, APP_ALWAYS, "0rn 1pn", "-", APP_RUNNING, 2, 1, 1 },
@@ -227,6 +258,7 @@ static void test_sums(void)
         struct app_summary s;
         size_t n = make_insts(c->insts, insts);
         make_slots(c->slots, slots);
+        make_verdicts(c->insts, insts, n, slots);
         app_summarize(&spec, insts, n, slots, NOW, &s);
         is_str(app_state_word(s.state), app_state_word(c->state), "state: %s", c->name);
         is_int(s.replicas, c->replicas_out, "  replicas");
@@ -250,17 +282,36 @@ static void test_worst(void)
     is_int(s.worst, 2, "a failed start explains more than a crash");
 }
 
-static void test_probe_makes_ready(void)
+static void test_ready(void)
 {
     struct inst i = make_inst("0rn", 0);
-    struct app_spec spec = make_spec(1, APP_ALWAYS);
+    struct app_slot s = { .probed = uid_hash("uid-0") };
+    ok(!app_is_ready(&i, &s), "running alone is not ready");
+    s.probes[APP_READINESS].ok = true;
+    ok(!app_is_ready(&i, &s), "nor is what has not started");
+    s.probes[APP_STARTUP].ok = true;
+    ok(app_is_ready(&i, &s), "both are");
+    s.unhealthy = s.probed;
+    ok(!app_is_ready(&i, &s), "not when it is to be ended for its probe");
+    s.unhealthy = 0;
+    s.probed++;
+    ok(!app_is_ready(&i, &s), "nor when another instance was asked");
+}
+
+// As in Kubernetes: what a probe ended is started again also after exit code 0, except with Never, where it has then failed.
+static void test_unhealthy_exit(void)
+{
+    struct app_spec spec = make_spec(1, APP_ON_FAILURE);
     struct app_slot s = { 0 };
-    spec.probe.kind = PROBE_TCP;
-    ok(!app_is_ready(&spec, &i, &s), "with a probe, running is not ready");
-    s.readiness = (struct app_readiness){ .uid = uid_hash("uid-0"), .ready = true };
-    ok(app_is_ready(&spec, &i, &s), "until it succeeded");
-    s.readiness.uid++;
-    ok(!app_is_ready(&spec, &i, &s), "for this very instance");
+    struct inst x = ended(0, 0, 1000, 0);
+    app_slot_revision(&s, REV);
+    s.unhealthy = uid_hash(x.uid);
+    ok(app_slot_exit(&s, &x, NOW, BOOT, BOOT_ID), "the end of one whose probe failed is news");
+    is_str(s.exit.reason, APP_UNHEALTHY, "and says why");
+    ok(!app_slot_finished(&s, &spec), "OnFailure starts it again after exit code 0, too");
+    is_int(s.crashes, 1, "it counts as a crash");
+    spec.restart = APP_NEVER;
+    ok(app_slot_finished(&s, &spec) && app_exit_failed(&s.exit), "Never does not, and it has failed");
 }
 
 int main(void)
@@ -271,6 +322,7 @@ int main(void)
     test_field_30();
     test_sums();
     test_worst();
-    test_probe_makes_ready();
+    test_ready();
+    test_unhealthy_exit();
     return done_testing();
 }

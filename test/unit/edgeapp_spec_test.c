@@ -69,6 +69,15 @@ static const struct verdict verdicts[] = {
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"tcpSocket\":{\"port\":80},\"httpGet\":{\"port\":80}}}",
       "spec.readinessProbe: give exactly one", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"exec\":{\"command\":[\"true\"]}}}", NULL, 0 },
+    { "{\"command\":[\"x\"],\"livenessProbe\":{\"tcpSocket\":{\"port\":80},\"successThreshold\":2}}", "spec.livenessProbe.successThreshold",
+      0 },
+    { "{\"command\":[\"x\"],\"startupProbe\":{\"tcpSocket\":{\"port\":80},\"successThreshold\":2}}", "spec.startupProbe.successThreshold",
+      0 },
+    { "{\"command\":[\"x\"],\"startupProbe\":{}}", "spec.startupProbe: give exactly one", 0 },
+    { "{\"command\":[\"x\"],\"livenessProbe\":{\"httpGet\":{}}}", "spec.livenessProbe.httpGet.port: is required", 0 },
+    { "{\"command\":[\"x\"],\"suspend\":\"yes\"}", "spec.suspend: must be", 0 },
+    { "{\"command\":[\"x\"],\"update\":{\"maxUnavailable\":0}}", "spec.update.maxUnavailable: must be 1..32", 0 },
+    { "{\"command\":[\"x\"],\"update\":3}", "spec.update: must be an object", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"exec\":{}}}", "spec.readinessProbe.exec.command: is required", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{}}}", "spec.readinessProbe.httpGet.port: is required", 0 },
     { "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":0}}}", "spec.readinessProbe.httpGet.port: must be 1..65535", 0 },
@@ -153,12 +162,12 @@ static void test_defaults(void)
     is_int(s.process.log_files, 2, "two log files");
     is_int(s.process.n_rlimits, 0, "no limits");
     ok(s.process.user == NULL && s.process.group == NULL, "as the agent");
-    is_int(s.probe.period_ms, 10000, "probed every 10 s");
-    is_int(s.probe.timeout_ms, 1000, "for 1 s");
-    is_int(s.probe.successes, 1, "one success");
-    is_int(s.probe.failures, 3, "three failures");
-    is_str(s.probe.path, "/", "path /");
-    is_str(s.probe.host, "127.0.0.1", "on this machine");
+    is_int(s.probes[APP_READINESS].period_ms, 10000, "probed every 10 s");
+    is_int(s.probes[APP_READINESS].timeout_ms, 1000, "for 1 s");
+    is_int(s.probes[APP_READINESS].successes, 1, "one success");
+    is_int(s.probes[APP_READINESS].failures, 3, "three failures");
+    is_str(s.probes[APP_READINESS].path, "/", "path /");
+    is_str(s.probes[APP_READINESS].host, "127.0.0.1", "on this machine");
 }
 
 #define BASE "\"command\":[\"/bin/app\",\"-v\"],\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"B\",\"value\":\"2\"}]"

@@ -215,10 +215,10 @@ static void test_replace(void)
     rig_run(&r, SETTLE_MS);
     is_str(rig_condition(&r, APP, "Progressing"), "True Replacing", "replacing");
     is_str(rig_field(&r, APP, "state"), "\"Degraded\"", "the third runs already with the new revision");
-    is_int(live(&r), 3, "two old ones still end, one new one runs");
+    is_int(live(&r), 3, "one old one ends, one waits for its turn, one new one runs");
     rig_run(&r, 3000);
     is_int(live(&r), 3, "no new instance beside an old one of its index");
-    rig_run(&r, 3000);
+    rig_run(&r, 20000);
     is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "replaced");
     struct observed o = look(&r);
     for (size_t i = 0; i < o.n; i++)
@@ -284,11 +284,11 @@ static void test_probe(void)
     rig_run(&r, 6000);
     is_str(rig_condition(&r, APP, "Ready"), "False ProbeFailed", "three failures");
     has_str(rig_message(&r, APP, "Ready"), "httpGet 127.0.0.1:8080", "what failed");
-    is_int(rig_events(&r, "Unhealthy"), 1, "told once");
+    is_int(rig_events(&r, "ProbeFailed"), 1, "told once");
     uint64_t writes = rig_status_writes(&r);
     rig_run(&r, 60000);
     is_int((intmax_t)(rig_status_writes(&r) - writes), 0, "failing on writes nothing more");
-    is_int(rig_events(&r, "Unhealthy"), 1, "nor tells it again");
+    is_int(rig_events(&r, "ProbeFailed"), 1, "nor tells it again");
     b.check_ok = true;
     port_fake_behave(r.port, NULL, &b);
     rig_run(&r, 3000);
@@ -307,6 +307,168 @@ static void test_probe(void)
     rig_crash(&r);
     rig_run(&r, SETTLE_MS);
     is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "an agent that restarts does not make it unready");
+    rig_end(&r);
+}
+
+#define LIVENESS "\"livenessProbe\":{\"tcpSocket\":{\"port\":1},\"periodSeconds\":2,\"failureThreshold\":3}"
+#define STARTUP "\"startupProbe\":{\"tcpSocket\":{\"port\":1},\"periodSeconds\":1,\"failureThreshold\":5}"
+#define READINESS "\"readinessProbe\":{\"tcpSocket\":{\"port\":1},\"periodSeconds\":1,\"failureThreshold\":2}"
+
+static void answer(struct rig *r, bool good)
+{
+    struct fake_behaviour b = { .run_ms = -1, .check_ok = good };
+    port_fake_behave(r->port, NULL, &b);
+}
+
+static void test_liveness(void)
+{
+    struct rig r;
+    rig_start(&r);
+    answer(&r, true);
+    rig_apply(&r, APP, "{\"command\":[\"x\"]," LIVENESS "}");
+    rig_run(&r, 10000);
+    int first = pid_of(&r, 0);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "liveness: lives, and is ready");
+    answer(&r, false);
+    rig_run(&r, 4500);
+    is_int(pid_of(&r, 0), first, "two failures end nothing");
+    rig_run(&r, 2000);
+    is_int(rig_events(&r, "ProbeFailed"), 1, "the third does; an event says so");
+    is_int(rig_events(&r, "Killed"), 1, "another says how it ended");
+    ok(pid_of(&r, 0) != first && live(&r) == 1, "it is started again, at once the first time");
+    is_str(rig_field(&r, APP, "instances.0.restarts"), "1", "that is a restart");
+    is_str(rig_field(&r, APP, "instances.0.lastExit.reason"), "\"Unhealthy\"", "and why is in the status");
+    rig_run(&r, 7000);
+    is_str(rig_condition(&r, APP, "Ready"), "False CrashLoopBackOff", "the next failure backs off as a crash does");
+    has_str(rig_message(&r, APP, "Ready"), "as its probe failed", "and says why");
+    answer(&r, true);
+    rig_run(&r, 11000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "when it answers again it stays");
+    first = pid_of(&r, 0);
+    rig_run(&r, 600000);
+    is_int(pid_of(&r, 0), first, "for good");
+    rig_end(&r);
+}
+
+static void test_liveness_policies(void)
+{
+    struct rig r;
+    rig_start(&r);
+    answer(&r, false);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"restartPolicy\":\"Never\"," LIVENESS "}");
+    rig_run(&r, 60000);
+    is_str(rig_field(&r, APP, "state"), "\"Failed\"", "liveness, Never: it is ended, and has failed");
+    is_int(live(&r), 0, "nothing runs");
+    rig_end(&r);
+    rig_start(&r);
+    struct fake_behaviour slow = { .run_ms = -1, .stop_ms = 20000, .check_ok = false };
+    port_fake_behave(r.port, NULL, &slow);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"restartPolicy\":\"OnFailure\"," LIVENESS "}");
+    rig_run(&r, 8000);
+    is_str(rig_field(&r, APP, "instances.0.state"), "\"Stopping\"", "liveness, OnFailure: it is being ended");
+    rig_crash(&r);
+    rig_run(&r, 30000);
+    is_int(live(&r), 1, "an agent that dies meanwhile starts it again all the same");
+    rig_end(&r);
+}
+
+static void test_startup(void)
+{
+    struct rig r;
+    rig_start(&r);
+    answer(&r, false);
+    rig_apply(&r, APP, "{\"command\":[\"x\"]," STARTUP "," LIVENESS "," READINESS "}");
+    rig_run(&r, 3500);
+    int first = pid_of(&r, 0);
+    is_str(rig_field(&r, APP, "instances.0.started"), "false", "startup: not started yet");
+    is_int(rig_events(&r, "ProbeFailed"), 0, "the other probes are not tried before");
+    rig_run(&r, 2000);
+    ok(pid_of(&r, 0) != first, "five failures end it");
+    is_int(rig_events(&r, "ProbeFailed"), 1, "with an event");
+    answer(&r, true);
+    rig_run(&r, 12000);
+    first = pid_of(&r, 0);
+    is_str(rig_field(&r, APP, "instances.0.started"), "true", "a success: it has started");
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "and then it is ready");
+    rig_crash(&r);
+    answer(&r, false);
+    rig_run(&r, 3500);
+    is_str(rig_condition(&r, APP, "Ready"), "False ProbeFailed",
+           "an agent that restarts knows that it had started: readiness is what fails");
+    is_int(pid_of(&r, 0), first, "which ends nothing");
+    rig_run(&r, 4000);
+    ok(pid_of(&r, 0) != first, "and then liveness, which does");
+    rig_end(&r);
+}
+
+// A new revision that does not come up takes one instance away, no more.
+static void test_rolling(void)
+{
+    struct rig r;
+    rig_start(&r);
+    answer(&r, true);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":3," READINESS "}");
+    rig_run(&r, 3000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "rolling: three are ready");
+    int kept[2] = { pid_of(&r, 1), pid_of(&r, 2) };
+    answer(&r, false);
+    rig_apply(&r, APP, "{\"command\":[\"y\"],\"replicas\":3," READINESS "}");
+    rig_run(&r, 300000);
+    ok(pid_of(&r, 1) == kept[0] && pid_of(&r, 2) == kept[1], "the first new one is not ready: the others stay");
+    is_str(rig_field(&r, APP, "readyReplicas"), "2", "and count as ready");
+    is_str(rig_field(&r, APP, "updatedReplicas"), "1", "one is of the new revision");
+    rig_apply(&r, APP, "{\"command\":[\"y\"],\"replicas\":3,\"readinessProbe\":{\"tcpSocket\":{\"port\":2},\"failureThreshold\":2}}");
+    rig_crash(&r);
+    rig_run(&r, 60000);
+    ok(pid_of(&r, 1) == kept[0] && pid_of(&r, 2) == kept[1], "nor does another probe or another agent change that");
+    answer(&r, true);
+    rig_run(&r, 60000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "it is ready: the others follow");
+    is_str(rig_field(&r, APP, "updatedReplicas"), "3", "all of them");
+    is_int(rig_events(&r, "Started"), 6, "each was replaced once");
+    rig_end(&r);
+}
+
+static void test_max_unavailable(void)
+{
+    struct rig r;
+    struct fake_behaviour b = { .run_ms = -1, .stop_ms = 5000 };
+    rig_start(&r);
+    port_fake_behave(r.port, NULL, &b);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":4,\"update\":{\"maxUnavailable\":2}}");
+    rig_run(&r, SETTLE_MS);
+    rig_apply(&r, APP, "{\"command\":[\"y\"],\"replicas\":4,\"update\":{\"maxUnavailable\":2}}");
+    rig_run(&r, 2000);
+    is_str(rig_field(&r, APP, "readyReplicas"), "2", "maxUnavailable 2: two at a time");
+    rig_run(&r, 10000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "until all are new");
+    rig_end(&r);
+}
+
+static void test_suspend(void)
+{
+    struct rig r;
+    rig_start(&r);
+    answer(&r, true);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2,\"suspend\":true}");
+    rig_run(&r, SETTLE_MS);
+    is_int(live(&r), 0, "suspended from the start: nothing runs");
+    is_str(rig_condition(&r, APP, "Ready"), "False Suspended", "and the status says why");
+    is_str(rig_field(&r, APP, "state"), "\"Stopped\"", "state");
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2}");
+    rig_run(&r, SETTLE_MS);
+    is_int(live(&r), 2, "resumed: both run");
+    port_fake_crash(r.port, NULL, 0, 3);
+    rig_run(&r, SETTLE_MS);
+    port_fake_crash(r.port, NULL, 0, 3);
+    rig_run(&r, SETTLE_MS);
+    is_int(live(&r), 1, "one waits in its backoff");
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2,\"suspend\":true}");
+    rig_run(&r, SETTLE_MS);
+    is_int(live(&r), 0, "suspended: all are stopped");
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2}");
+    rig_run(&r, SETTLE_MS);
+    is_int(live(&r), 2, "resumed: what was before does not count");
     rig_end(&r);
 }
 
@@ -509,6 +671,12 @@ int main(void)
     test_on_failure();
     test_probe();
     test_exec_probe();
+    test_liveness();
+    test_liveness_policies();
+    test_startup();
+    test_rolling();
+    test_max_unavailable();
+    test_suspend();
     test_gone();
     test_gone_after_crash();
     test_agent_restart();

@@ -87,7 +87,8 @@ sub refused_host {
 my $http = 'spec.readinessProbe.httpGet';
 
 sub refused_probe {
-    my $probe = 'spec.readinessProbe';
+    my ($probe, $most_successes) = @_;
+    my $http = "$probe.httpGet";
     return (
         [ $probe, rule => {} ],
         [ $probe, rule => { tcpSocket => { port => 80 }, httpGet => { port => 80 } } ],
@@ -106,7 +107,7 @@ sub refused_probe {
         refused_range("$probe.initialDelaySeconds", -1, 3601),
         refused_range("$probe.periodSeconds", 0, 3601),
         refused_range("$probe.timeoutSeconds", 0, 301),
-        refused_range("$probe.successThreshold", 0, 101),
+        refused_range("$probe.successThreshold", 0, $most_successes + 1),
         refused_range("$probe.failureThreshold", 0, 101),
     );
 }
@@ -148,6 +149,14 @@ sub refused_process {
     );
 }
 
+# A liveness or startup probe with every field given.
+sub probe_of {
+    return {
+        httpGet => { path => shift, port => 8080, host => '::1', scheme => 'HTTP' },
+        initialDelaySeconds => 1, periodSeconds => 2, timeoutSeconds => 3, successThreshold => 1, failureThreshold => 5,
+    };
+}
+
 my $app = {
     whole => {
         spec => {
@@ -166,6 +175,10 @@ my $app = {
                 httpGet => { path => '/ready?x=1', port => 8080, host => '::1', scheme => 'HTTP' },
                 initialDelaySeconds => 1, periodSeconds => 2, timeoutSeconds => 3, successThreshold => 4, failureThreshold => 5,
             },
+            livenessProbe => probe_of('/live'),
+            startupProbe => probe_of('/started'),
+            suspend => JSON::PP::true,
+            update => { maxUnavailable => 2 },
             rlimits => [ { name => 'nofile', soft => 1024, hard => 4096 } ],
             logs => { maxSize => '64Ki', maxFiles => 3 },
         },
@@ -175,7 +188,7 @@ my $app = {
             conditions => [$condition],
             instances => [
                 {
-                    index => 0, pid => 4242, state => 'Running', ready => JSON::PP::true, restarts => 7, startedAt => $time,
+                    index => 0, pid => 4242, state => 'Running', ready => JSON::PP::true, started => JSON::PP::true, restarts => 7, startedAt => $time,
                     revision => 'v1-0123456789abcdef', lastExit => { code => 1, signal => 9, reason => 'Error', at => $time },
                 },
             ],
@@ -184,6 +197,7 @@ my $app = {
     least => { spec => { command => ['true'] } },
     defaults => {
         command => ['true'], runtime => 'exec', replicas => 1, restartPolicy => 'Always', terminationGracePeriodSeconds => 30,
+        suspend => JSON::PP::false, update => { maxUnavailable => 1 },
         logs => { maxSize => '1Mi', maxFiles => 2 },
     },
     refused => [
@@ -195,7 +209,10 @@ my $app = {
         [ 'spec.runtime', enum => 'container' ],
         refused_range('spec.replicas', -1, 33),
         [ 'spec.restartPolicy', enum => 'Sometimes' ],
-        refused_probe(),
+        refused_probe('spec.readinessProbe', 100),
+        refused_probe('spec.livenessProbe', 1),
+        refused_probe('spec.startupProbe', 1),
+        refused_range('spec.update.maxUnavailable', 0, 33),
 
         [ 'status.observedGeneration', minimum => -1 ],
         [ 'status.revision', maxLength => long(65) ],
@@ -228,6 +245,9 @@ my $app = {
         [ 'spec.workingDir', '/' ], [ 'spec.env', [] ], [ 'spec.env[0].value', '' ], [ 'spec.env[0].value', "two\nlines" ],
         [ 'spec.args', ['$(MODE)$$(X)'] ], [ 'spec.args', [''] ],
         [ 'spec.readinessProbe', { exec => { command => ['true'] } } ],
+        [ 'spec.livenessProbe', { exec => { command => ['true'] } } ],
+        [ 'spec.startupProbe', { tcpSocket => { port => 65535 } } ],
+        [ 'spec.update', {} ],
         [ 'spec.readinessProbe', { tcpSocket => { port => 65535 } } ],
         [ 'spec.readinessProbe', { tcpSocket => { port => 1, host => 'localhost' } } ],
         [ "$http.host", 'fe80::1' ], [ "$http.host", '10.0.0.1' ], [ "$http.path", '/' ],

@@ -48,9 +48,9 @@ sub place {
 # make_room(OBJECT, PATH): no object can hold all the probes at once, so one that PATH is about takes the place of another.
 sub make_room {
     my ($object, $path) = @_;
-    my ($probe) = $path =~ /^spec\.readinessProbe\.(exec|tcpSocket)\b/ or return;
-    delete $object->{spec}{readinessProbe}{httpGet};
-    $object->{spec}{readinessProbe}{$probe} = $probe eq 'exec' ? { command => ['true'] } : { port => 80 };
+    my ($use, $probe) = $path =~ /^spec\.(\w+Probe)\.(exec|tcpSocket)\b/ or return;
+    delete $object->{spec}{$use}{httpGet};
+    $object->{spec}{$use}{$probe} = $probe eq 'exec' ? { command => ['true'] } : { port => 80 };
 }
 
 # submit(API, KIND, OBJECT, PATH): a dry run of what PATH lies in: the spec is created, the status patched.
