@@ -84,6 +84,7 @@ struct http_conf {
     const char *user_agent;
     int64_t connect_timeout_ms; // 0 = 5000
     bool pin_only_hash;         // enrolment: accept any chain here, the caller compares the CA hash (http_peer_chain)
+    bool any_date;              // diagnosis: a certificate out of its time is no reason to refuse; http_look() has the dates
 };
 int http_new(struct transport **out, struct loop *l, const struct http_conf *c, struct err *e) MUST_USE;
 // Changes what future connections present or verify; connections in use are condemned when the identity changed.
@@ -94,6 +95,19 @@ int http_set_bearer(struct transport *t, const char *token, struct err *e) MUST_
 
 // The certificates that the peer of the last handshake sent, as PEM; "" before one. Only with pin_only_hash. Valid until the next turn.
 const char *http_peer_chain(struct transport *t);
+
+// How far the newest exchange of the real transport came, for diagnosis.
+enum http_step { HTTP_RESOLVE, HTTP_CONNECT, HTTP_HANDSHAKE, HTTP_EXCHANGE, HTTP_ANSWERED }; // where it ended; HTTP_ANSWERED: nowhere
+struct http_look {
+    enum http_step step;
+    bool tls, proxied;             // proxied: names and connections up to the handshake are the proxy's
+    char where[256];               // "host:port" as configured
+    char address[64];              // that was tried last, "" = none
+    int64_t not_before, not_after; // seconds since 1970: when the whole chain is good, 0 = no certificate was seen
+    bool untrusted, other_name;    // the chain does not lead to the CA; the certificate is for other names
+    char names[256], issuer[256];  // of the server's certificate, "" = not seen
+};
+void http_look(struct transport *t, struct http_look *out);
 
 // Percent-encodes a path segment or query value into b.
 int http_escape(struct buf *b, const char *s, struct err *e) MUST_USE;

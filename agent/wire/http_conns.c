@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // curl's sockets and time on our loop. We open the sockets ourselves, so that the bytes on them can be counted by asking the kernel.
+#include <arpa/inet.h>
 #include <linux/tcp.h> // struct tcp_info of glibc lacks the byte counts
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -47,6 +48,17 @@ void http_wire_bytes(const struct curl_transport *t, struct http_stats *s)
         (void)add_wire_bytes(container_of(it, struct conn, link)->fd, s);
 }
 
+static void note_address(struct curl_transport *t, const struct curl_sockaddr *a)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+
+    if (a->family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)&a->addr)->sin_addr, text, sizeof text);
+    else if (a->family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)&a->addr)->sin6_addr, text, sizeof text);
+    memcpy(t->address, text, sizeof text);
+}
+
 curl_socket_t http_open_socket(void *ctx, curlsocktype purpose UNUSED, struct curl_sockaddr *a)
 {
     struct curl_transport *t = ctx;
@@ -58,6 +70,7 @@ curl_socket_t http_open_socket(void *ctx, curlsocktype purpose UNUSED, struct cu
     c->fd = socket(a->family, a->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->protocol);
     if (c->fd < 0)
         return CURL_SOCKET_BAD;
+    note_address(t, a);
     // Only makes the discovery of a dead connection faster, so a kernel without it is good enough.
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms, sizeof unacked_ms);
     t->stats.connections++;

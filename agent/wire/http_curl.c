@@ -7,6 +7,7 @@
 // taken back, unless CURLOPT_QUICK_EXIT is set: without it a dead name server would stop the loop for seconds.
 #include "wire/http_curl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "wire/http_fault.h"
@@ -45,6 +46,7 @@ static void explain(struct xfer *x, CURLcode rc)
         .connect_timeout_ms = x->t->connect_timeout_ms,
     };
     http_fault_explain(&f, &x->err);
+    x->t->step = http_fault_step(&f);
 }
 
 static void collect(struct curl_transport *t)
@@ -60,6 +62,7 @@ static void collect(struct curl_transport *t)
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &ctx);
         struct xfer *x = ctx;
         http_xfer_sent(x);
+        t->step = HTTP_ANSWERED;
         if (rc != CURLE_OK)
             explain(x, rc);
         http_xfer_end(x);
@@ -355,6 +358,23 @@ const char *http_peer_chain(struct transport *base)
     return buf_str(&of(base)->tls.served);
 }
 
+void http_look(struct transport *base, struct http_look *out)
+{
+    const struct curl_transport *t = of(base);
+
+    *out = (struct http_look){ .step = t->step,
+                               .tls = t->at.tls,
+                               .proxied = t->at.proxy != NULL,
+                               .not_before = t->tls.peer.not_before,
+                               .not_after = t->tls.peer.not_after,
+                               .untrusted = tls_policy_untrusted(&t->tls),
+                               .other_name = tls_policy_other_name(&t->tls) };
+    snprintf(out->where, sizeof out->where, "%.250s", t->at.where);
+    memcpy(out->address, t->address, sizeof out->address);
+    memcpy(out->names, t->tls.peer.names, sizeof out->names);
+    memcpy(out->issuer, t->tls.peer.issuer, sizeof out->issuer);
+}
+
 static void init_lists(struct curl_transport *t)
 {
     struct list *all[] = { &t->queued, &t->running, &t->ended, &t->batch, &t->canceled, &t->socks, &t->conns };
@@ -397,6 +417,7 @@ int http_new(struct transport **out, struct loop *l, const struct http_conf *c, 
     timer_init(&t->clockwork, on_clockwork);
     timer_init(&t->kick, on_kick);
     tls_policy_init(&t->tls, loop_clock(l), c->pin_only_hash);
+    t->tls.any_date = c->any_date;
     int rc = set_up(t, c, e);
     if (rc < 0) {
         free_transport(&t->base);

@@ -35,6 +35,8 @@ struct curl_transport {
     struct list socks, conns;
     struct http_stats stats;  // bytes of closed connections only
     bool resolved, connected; // how far the newest attempt to connect came; for messages
+    char address[64];         // and where to
+    enum http_step step;
 };
 
 // One submitted request. It outlives a canceled http_req when curl is on the stack.

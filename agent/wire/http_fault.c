@@ -68,6 +68,27 @@ static const char *detail_of(const struct http_fault *f)
     return strstr(f->detail, "(-0x0000)") != NULL ? "closed by the other side" : f->detail;
 }
 
+enum http_step http_fault_step(const struct http_fault *f)
+{
+    switch (f->code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        return HTTP_RESOLVE;
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_PROXY:
+        return HTTP_CONNECT;
+    case CURLE_OPERATION_TIMEDOUT:
+        return f->connected ? HTTP_HANDSHAKE : (f->resolved ? HTTP_CONNECT : HTTP_RESOLVE);
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return HTTP_HANDSHAKE;
+    default:
+        return f->proxied && strstr(f->detail, "CONNECT") != NULL ? HTTP_CONNECT : HTTP_EXCHANGE;
+    }
+}
+
 int http_fault_explain(const struct http_fault *f, struct err *e)
 {
     switch (f->code) {

@@ -4,9 +4,7 @@
 #ifndef WIRE_HTTP_FAULT_H
 #define WIRE_HTTP_FAULT_H
 
-#include "base/err.h"
-
-#include <stdbool.h>
+#include "wire/http.h"
 
 struct http_fault {
     int code; // CURLcode
@@ -23,5 +21,7 @@ struct http_fault {
 
 // Sets class and message; returns the class.
 int http_fault_explain(const struct http_fault *f, struct err *e);
+// At which step it happened.
+enum http_step http_fault_step(const struct http_fault *f);
 
 #endif

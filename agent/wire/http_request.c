@@ -326,8 +326,11 @@ int http_xfer_start(struct xfer *x, struct err *e)
 
     if (cls < 0)
         return cls;
-    if (list_empty(&x->t->conns))
+    if (list_empty(&x->t->conns)) {
         x->t->resolved = x->t->connected = false;
+        x->t->address[0] = '\0';
+    }
+    x->t->step = HTTP_EXCHANGE; // what ends it without curl is a limit of ours, and curl's own on connecting is shorter
     CURLMcode rc = curl_multi_add_handle(x->t->multi, x->easy);
     if (rc != CURLM_OK)
         return err_set(e, E_NOMEM, "starting a request: %s", curl_multi_strerror(rc));

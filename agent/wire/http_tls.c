@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/http_tls.h"
 
+#include <arpa/inet.h>
 #include <mbedtls/error.h>
 #include <mbedtls/pem.h>
 #include <mbedtls/pk.h>
@@ -78,6 +79,65 @@ static void keep_served(struct tls_policy *p, const mbedtls_x509_crt *leaf)
             return; // what fits is what the caller can compare
 }
 
+static int64_t seconds_of(const mbedtls_x509_time *t)
+{
+    char text[RFC3339_MAX * 3];
+    int64_t us = 0;
+
+    snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02dZ", t->year, t->mon, t->day, t->hour, t->min, t->sec);
+    return rfc3339_parse(text, &us) ? us / 1000000 : 0;
+}
+
+// Texts of a stranger: what is not plain is shown as a question mark.
+static void add_text(char *out, size_t max, const unsigned char *p, size_t n)
+{
+    size_t at = strlen(out);
+
+    for (size_t i = 0; i < n && at + 1 < max; i++)
+        out[at++] = (char)(p[i] > ' ' && p[i] <= '~' ? p[i] : '?');
+    out[at] = '\0';
+}
+
+static void add_address(char *out, size_t max, const mbedtls_x509_buf *a)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    if (inet_ntop(a->len == 4 ? AF_INET : AF_INET6, a->p, text, sizeof text) != NULL)
+        add_text(out, max, (const unsigned char *)text, strlen(text));
+}
+
+static void list_names(char *out, size_t max, const mbedtls_x509_crt *crt)
+{
+    out[0] = '\0';
+    for (const mbedtls_x509_sequence *s = &crt->subject_alt_names; s != NULL && s->buf.p != NULL; s = s->next) {
+        mbedtls_x509_subject_alternative_name san;
+        if (mbedtls_x509_parse_subject_alt_name(&s->buf, &san) != 0)
+            continue;
+        size_t len = strlen(out);
+        if (len > 0)
+            snprintf(out + len, max - len, ", ");
+        if (san.type == MBEDTLS_X509_SAN_IP_ADDRESS && (san.san.unstructured_name.len == 4 || san.san.unstructured_name.len == 16))
+            add_address(out, max, &san.san.unstructured_name);
+        else if (san.type == MBEDTLS_X509_SAN_DNS_NAME)
+            add_text(out, max, san.san.unstructured_name.p, san.san.unstructured_name.len);
+        mbedtls_x509_free_subject_alt_name(&san);
+    }
+}
+
+// The narrowest span of the chain is what counts.
+static void note_peer(struct tls_peer *peer, const mbedtls_x509_crt *crt, int depth)
+{
+    int64_t from = seconds_of(&crt->valid_from), to = seconds_of(&crt->valid_to);
+
+    peer->not_before = MAX(peer->not_before, from);
+    peer->not_after = peer->not_after == 0 ? to : MIN(peer->not_after, to);
+    if (depth != 0)
+        return;
+    list_names(peer->names, sizeof peer->names, crt);
+    if (mbedtls_x509_dn_gets(peer->issuer, sizeof peer->issuer, &crt->issuer) < 0)
+        peer->issuer[0] = '\0';
+}
+
 // Called for each certificate of the chain, the server's own last (depth 0). mbedTLS refuses if any flag is left.
 static int judge(void *ctx, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 {
@@ -88,6 +148,10 @@ static int judge(void *ctx, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
             keep_served(p, crt);
         *flags = 0;
         return 0;
+    }
+    if (p->any_date) {
+        note_peer(&p->peer, crt, depth);
+        *flags &= ~(uint32_t)(MBEDTLS_X509_BADCERT_FUTURE | MBEDTLS_X509_BADCERT_EXPIRED);
     }
     // A clock that starts in the past must not keep the node from the server that would set it right. The chain still has to
     // lead to the pinned CA: that flag is not touched.
@@ -102,6 +166,7 @@ void tls_policy_apply(struct tls_policy *p, void *ssl_config)
     mbedtls_ssl_config *conf = ssl_config;
 
     p->refused = 0;
+    p->peer = (struct tls_peer){ 0 };
     mbedtls_ssl_conf_verify(conf, judge, p);
     mbedtls_ssl_conf_cert_profile(conf, &mbedtls_x509_crt_profile_default);
 }
@@ -116,6 +181,16 @@ void tls_policy_explain(const struct tls_policy *p, char *out, size_t max)
     for (char *c = out; *c != '\0'; c++) // several reasons come on lines of their own
         if (*c == '\n')
             *c = c[1] == '\0' ? '\0' : ' ';
+}
+
+bool tls_policy_untrusted(const struct tls_policy *p)
+{
+    return (p->refused & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0;
+}
+
+bool tls_policy_other_name(const struct tls_policy *p)
+{
+    return (p->refused & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0;
 }
 
 // --- PEM texts -------------------------------------------------------------------------------------------------------------------
@@ -141,6 +216,20 @@ int tls_check_certs(const char *pem, const char *what, struct err *e)
 
     mbedtls_x509_crt_init(&chain);
     int rc = parse_certs(&chain, pem, what, e);
+    mbedtls_x509_crt_free(&chain);
+    return rc;
+}
+
+int tls_cert_dates(const char *pem, int64_t *not_before, int64_t *not_after, struct err *e)
+{
+    mbedtls_x509_crt chain;
+
+    mbedtls_x509_crt_init(&chain);
+    int rc = parse_certs(&chain, pem, "certificate", e);
+    if (rc == 0) {
+        *not_before = seconds_of(&chain.valid_from);
+        *not_after = seconds_of(&chain.valid_to);
+    }
     mbedtls_x509_crt_free(&chain);
     return rc;
 }

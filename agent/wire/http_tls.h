@@ -12,11 +12,19 @@
 
 enum { TLS_HASH_MAX = 72, TLS_CA_KEYS_MAX = 32, TLS_PEM_MAX = 256 * 1024 };
 
+// What the chain of the last handshake says of itself; only with any_date.
+struct tls_peer {
+    int64_t not_before, not_after; // seconds since 1970, of the whole chain; 0 = none was seen
+    char names[256], issuer[256];  // of the server's own certificate
+};
+
 struct tls_policy {
     struct clock *clock;
     bool accept_any;   // enrolment: nothing secret is sent, the caller compares hashes
+    bool any_date;     // diagnosis: dates are told (peer) and not judged
     unsigned refused;  // why the last handshake's chain was refused, 0 = it was not
     struct buf served; // the chain the server sent, PEM; only with accept_any
+    struct tls_peer peer;
 };
 
 void tls_policy_init(struct tls_policy *p, struct clock *c, bool accept_any);
@@ -26,6 +34,11 @@ void tls_policy_apply(struct tls_policy *p, void *ssl_config);
 // "The certificate validity has expired", ...; "" when the chain was not what failed. Always terminated.
 void tls_policy_explain(const struct tls_policy *p, char *out, size_t max);
 
+bool tls_policy_untrusted(const struct tls_policy *p);  // the chain does not lead to the CA
+bool tls_policy_other_name(const struct tls_policy *p); // the certificate is for other names
+
+// When the first certificate of the text is good, seconds since 1970. E_INVAL.
+int tls_cert_dates(const char *pem, int64_t *not_before, int64_t *not_after, struct err *e) MUST_USE;
 // E_INVAL: not one readable certificate (or an unreadable one among them); `what` names the text in the message.
 int tls_check_certs(const char *pem, const char *what, struct err *e) MUST_USE;
 // E_INVAL: unreadable, encrypted, or not the key of the first certificate. Says nothing about the key's content.

@@ -390,6 +390,55 @@ static void test_tls(void)
     transport_free(t);
 }
 
+static struct http_look look_at(const struct http_conf *c)
+{
+    struct http_look l;
+    struct transport *t = connect_to(c);
+
+    (void)fetch_class(t, "/echo");
+    http_look(t, &l);
+    transport_free(t);
+    return l;
+}
+
+static void test_look(void)
+{
+    struct http_look l = look_at(&(struct http_conf){ .base_url = url_of("https", "https"), .ca_pem = g.ca, .any_date = true });
+    is_int(l.step, HTTP_ANSWERED, "look: answered");
+    is_str(l.address, "127.0.0.1", "from there");
+    is_str(l.names, "localhost, api.example, 127.0.0.1", "by a certificate for these");
+    is_str(l.issuer, "CN=ca", "of this CA");
+    ok(l.not_before > 0 && l.not_after > l.not_before + 3000 * INT64_C(86400), "with its time");
+    ok(!l.untrusted && !l.other_name, "in which nothing is wrong");
+
+    g.clock.wall_shift_us = INT64_C(30) * 365 * 86400 * 1000000;
+    l = look_at(&(struct http_conf){ .base_url = url_of("https", "https"), .ca_pem = g.ca, .any_date = true });
+    is_int(l.step, HTTP_ANSWERED, "look: dates are not judged");
+    l = look_at(&(struct http_conf){ .base_url = url_of("https", "https"), .ca_pem = g.ca });
+    is_int(l.step, HTTP_HANDSHAKE, "but they are unless that is asked for");
+    g.clock.wall_shift_us = 0;
+
+    l = look_at(&(struct http_conf){ .base_url = url_of("https", "https"), .ca_pem = g.other_ca, .any_date = true });
+    ok(l.step == HTTP_HANDSHAKE && l.untrusted && !l.other_name, "look: another CA");
+    is_str(l.issuer, "CN=ca", "that is this one");
+    l = look_at(&(struct http_conf){ .base_url = url_of("https", "elsewhere"), .ca_pem = g.ca, .any_date = true });
+    ok(l.step == HTTP_HANDSHAKE && l.other_name && !l.untrusted, "look: another name");
+    is_str(l.names, "elsewhere.example", "which is told");
+    l = look_at(&(struct http_conf){ .base_url = url_of("https", "closed"), .ca_pem = g.ca });
+    is_int(l.step, HTTP_CONNECT, "look: nobody listens");
+    l = look_at(&(struct http_conf){ .base_url = url_of("https", "mute"), .ca_pem = g.ca, .connect_timeout_ms = 500 });
+    is_int(l.step, HTTP_HANDSHAKE, "look: somebody accepts and says nothing");
+    l = look_at(&(struct http_conf){ .base_url = url_of("https", "http"), .ca_pem = g.ca });
+    is_int(l.step, HTTP_HANDSHAKE, "look: no TLS there");
+    l = look_at(&(struct http_conf){ .base_url = "https://nowhere.invalid", .ca_pem = g.ca, .connect_timeout_ms = 2000 });
+    is_int(l.step, HTTP_RESOLVE, "look: no such name");
+
+    int64_t from = 0, to = 0;
+    is_int(tls_cert_dates(g.client_cert, &from, &to, NULL), 0, "a certificate's dates");
+    ok(from > 0 && to > from, "are told");
+    is_int(tls_cert_dates("no PEM", &from, &to, NULL), E_INVAL, "not those of what is none");
+}
+
 static int class_at(int64_t years, bool synced)
 {
     g.clock.wall_shift_us = years * 365 * 86400 * INT64_C(1000000);
@@ -806,6 +855,7 @@ int main(void)
     test_callbacks();
     test_tls();
     test_certificate_times();
+    test_look();
     test_condemn();
     test_own_connections();
     test_mute_server();
