@@ -14,6 +14,7 @@
 #include <sys/un.h>
 
 #include "base/log.h"
+#include "local/credentials.h"
 #include "local/local.h"
 #include "shim/shim.h"
 #include "version.h"
@@ -56,89 +57,6 @@ static const char *env(const char *name)
     return v != NULL && v[0] != '\0' ? v : NULL;
 }
 
-static int dup_into(char **out, const char *v, struct err *e)
-{
-    if (v == NULL)
-        return 0;
-    free(*out);
-    *out = strdup(v);
-    return *out != NULL ? 0 : err_set(e, E_NOMEM, "credentials");
-}
-
-// [server] url with files.
-static int cred_from_keys(struct process *p, struct err *e)
-{
-    bool changed;
-    const struct config *c = p->config;
-    int rc = dup_into(&p->cred.server, c->server_url, e);
-    if (rc == 0)
-        rc = dup_into(&p->cred.ca_file, c->server_ca_file, e);
-    if (rc == 0)
-        rc = dup_into(&p->cred.token_file, c->server_token_file, e);
-    if (rc == 0)
-        rc = dup_into(&p->cred.cert_file, c->server_cert_file, e);
-    if (rc == 0)
-        rc = dup_into(&p->cred.key_file, c->server_key_file, e);
-    return rc < 0 ? rc : cred_reload(&p->cred, p->cred_disk, &changed, e);
-}
-
-// First found wins: explicit keys, kubeconfig, the stored identity, in-cluster. None is no error: the agent runs from its cache.
-static int load_credentials(struct process *p, struct err *e)
-{
-    const struct config *c = p->config;
-    int rc;
-    if (c->server_url != NULL)
-        rc = cred_from_keys(p, e);
-    else if (c->server_kubeconfig != NULL)
-        rc = cred_from_kubeconfig(&p->cred, p->cred_disk, c->server_kubeconfig, c->server_context, e);
-    else if ((rc = cred_load_identity(&p->cred, p->disk, c->state_dir, p->node, e)) != E_NOTFOUND)
-        p->from_identity = rc == 0;
-    else if (env("KUBERNETES_SERVICE_HOST") != NULL && env("KUBERNETES_SERVICE_PORT") != NULL)
-        rc = cred_in_cluster(&p->cred, p->cred_disk, env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT"), e);
-    else
-        return 0;
-    if (rc < 0)
-        return err_wrap(e, "credentials");
-    p->enrolled = true;
-    if (dup_into(&p->cred.server_name, c->server_name, e) < 0 || dup_into(&p->cred.proxy, c->server_proxy, e) < 0)
-        return e->cls;
-    return 0;
-}
-
-static void lower(char *s)
-{
-    for (; *s != '\0'; s++)
-        if (*s >= 'A' && *s <= 'Z')
-            *s = (char)(*s + 32);
-}
-
-static void choose_names(struct process *p)
-{
-    const struct config *c = p->config;
-    if (c->node_name != NULL)
-        snprintf(p->node, sizeof(p->node), "%s", c->node_name);
-    if (p->node[0] == '\0' && gethostname(p->node, sizeof(p->node) - 1) == 0)
-        lower(p->node);
-    const char *ns = c->node_namespace != NULL ? c->node_namespace : p->cred.ns;
-    snprintf(p->ns, sizeof(p->ns), "%s", ns != NULL ? ns : "");
-}
-
-static int open_transport(struct process *p, struct err *e)
-{
-    char agent[64];
-    snprintf(agent, sizeof(agent), "limpet/%s", p->version);
-    struct http_conf hc = { .base_url = p->cred.server,
-                            .ca_pem = p->cred.ca_pem,
-                            .cert_pem = p->cred.cert_pem,
-                            .key_pem = p->cred.key_pem,
-                            .server_name = p->cred.server_name,
-                            .proxy = p->cred.proxy,
-                            .no_proxy = p->config->server_no_proxy,
-                            .user_agent = agent };
-    int rc = http_new(&p->transport, p->loop, &hc, e);
-    return rc < 0 ? rc : http_set_bearer(p->transport, p->cred.token, e);
-}
-
 // The files are read again each minute and at once on 401; what cannot be read keeps the old value.
 static void reread(struct process *p)
 {
@@ -165,11 +83,14 @@ static bool has_files(const struct process *p)
 // Everything that leads to the server.
 static int reach_out(struct process *p, struct err *e)
 {
-    int rc = load_credentials(p, e);
-    choose_names(p);
-    if (rc == 0 && p->enrolled && p->ns[0] == '\0')
-        rc = err_set(e, E_INVAL, "no namespace: set [node] namespace, or use `limpet join`");
-    return rc == 0 && p->enrolled ? open_transport(p, e) : rc;
+    enum credential from;
+    int rc = credentials_load(&p->cred, &from, p->config, p->disk, p->cred_disk, p->node, e);
+    p->enrolled = rc == 0 && from != CREDENTIAL_NONE;
+    p->from_identity = rc == 0 && from == CREDENTIAL_IDENTITY;
+    credentials_names(p->config, &p->cred, p->node, p->ns);
+    if (p->enrolled && p->ns[0] == '\0')
+        return err_set(e, E_INVAL, "no namespace: set [node] namespace, or use `limpet join`");
+    return p->enrolled ? credentials_transport(&p->transport, p->loop, p->config, &p->cred, false, e) : rc;
 }
 
 // Credentials that cannot be used are no reason not to run: what the machine is to do is in the cache.
