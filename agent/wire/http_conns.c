@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <linux/tcp.h> // struct tcp_info of glibc lacks the byte counts
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "wire/http_curl.h"
