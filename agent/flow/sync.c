@@ -14,6 +14,9 @@ enum {
     RECHECK_LOST_MIN_MS = 2000,
     RECHECK_LOST_MAX_MS = 60000,
     KICK_SPREAD_MS = 1500,
+    OUR_LINK_MS = 60000,
+    LIST_SPREAD_FROM_MS = 600000,
+    LIST_SPREAD_PART = 20,
     SHORT_WATCH_LIMIT = 5,
     CHECK_TIMEOUT_MS = 10000,
     UNAUTHORIZED_MS = 10000,
@@ -43,6 +46,8 @@ bool sync_is_link_error(int cls)
 void sync_contact(struct sync *s)
 {
     s->stats.last_contact_ms = loop_now(s->loop);
+    if (s->contact_ms == 0)
+        s->contact_ms = s->stats.last_contact_ms;
 }
 
 enum sync_mode sync_mode_now(const struct sync *s)
@@ -83,6 +88,8 @@ void sync_link_down(struct sync *s, const struct err *e)
 {
     if (s->down_since_ms == 0)
         s->down_since_ms = loop_now(s->loop);
+    if (sync_is_link_error(e->cls))
+        s->contact_ms = 0;
     s->phase = PHASE_DOWN;
     s->awaits_admission = false;
     kube_call_cancel(&s->check);
@@ -166,6 +173,7 @@ void sync_settled(struct sync *s)
     s->tries = 0;
     s->backoff_ms = 0;
     s->down_since_ms = 0;
+    s->spread_ms = 0;
     s->accept = false;
     report(s, LINK_ONLINE, "every source is current");
 }
@@ -186,9 +194,20 @@ static void join_is_done(struct sync *s)
         log_error("sync", "join-not-noted error=\"%s\"", e.msg);
 }
 
+// A server that was away for long hears its whole fleet within a minute, and nothing of that costs it more than lists. When it was our own
+// link that came back, or somebody asked for this contact, no fleet comes with us.
+static int64_t list_spread(const struct sync *s)
+{
+    int64_t now = loop_now(s->loop), cap = s->conf.config->sync_backoff_cap_ms, outage = s->down_since_ms > 0 ? now - s->down_since_ms : 0;
+    if (outage < LIST_SPREAD_FROM_MS || (s->kicked_ms > 0 && now - s->kicked_ms < OUR_LINK_MS))
+        return 0;
+    return MIN(outage / LIST_SPREAD_PART, cap + cap / 2);
+}
+
 static void go_up(struct sync *s)
 {
     s->phase = PHASE_UP;
+    s->spread_ms = list_spread(s);
     s->lost = false;
     if (s->joined)
         join_is_done(s);
@@ -554,6 +573,7 @@ void sync_kick(struct sync *s, bool now)
     if (s->phase != PHASE_DOWN || s->standby)
         return;
     s->tries = 0;
+    s->kicked_ms = loop_now(s->loop);
     if (now)
         try_now(s);
     else

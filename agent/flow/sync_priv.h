@@ -12,7 +12,7 @@ enum source_state {
     SRC_IDLE,    // the link is not up
     SRC_LIST,    // first list or relist under way
     SRC_FOLLOW,  // a watch or delta poll is open
-    SRC_PAUSE,   // poll and list mode: until the next turn
+    SRC_PAUSE,   // poll and list mode: until the next turn; after a long outage: until its list is due
     SRC_BACKOFF, // this source alone failed (403, CRD missing, 429, 5xx)
 };
 
@@ -34,6 +34,7 @@ struct source {
     int64_t opened_ms;   // when the stream under way was asked for
     int64_t asked_ms;    // the life it was asked for
     int64_t rv_at_ms;    // when the server last confirmed it
+    int64_t list_at_ms;  // after a long outage it does not list before; 0 = no moment was drawn since it was current
     struct kube_call call;
     struct timer timer;
     struct timer proof; // set: a stream ended before its time, and a list is due (doubt())
@@ -79,6 +80,9 @@ struct sync {
     char rows_rv[OBJ_RV_MAX]; // newest of the cached objects at boot, until the server's was compared with it; "" = none
     bool awaits_admission;
     int64_t down_since_ms, backoff_ms;
+    int64_t kicked_ms;  // when our own link came up, or somebody asked
+    int64_t contact_ms; // the first answer since there was none, be it that we are turned away; 0 = there is none
+    int64_t spread_ms;  // sources that have to list draw a moment within it; 0 = at once
     unsigned tries, short_watches, lost_checks;
     int64_t unauthorized_since_ms; // the check meets nothing but 401; 0 = no
     bool poll_instead;             // auto mode: watches keep breaking

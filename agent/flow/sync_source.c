@@ -25,6 +25,7 @@ enum {
 const char *const source_state_words[] = { "Idle", "Listing", "Following", "Waiting", "Backoff" };
 
 static void start_list(struct source *src);
+static void list_in_turn(struct source *src);
 static void follow(struct source *src);
 
 static void in(struct source *src, int64_t ms)
@@ -63,6 +64,7 @@ static void set_rv(struct source *src, const char *rv)
 static void became_current(struct source *src)
 {
     src->current = true;
+    src->list_at_ms = 0;
     if (!src->expired_once) // else a list alone is no success: what follows it may be too old again
         src->failures = 0;
     src->last = ERR_INIT;
@@ -99,7 +101,7 @@ static void failed(struct source *src, const struct err *e)
     }
 }
 
-// "Too old": once a complete relist at once; again without having become current: a backoff first.
+// "Too old": once a complete relist, at once unless the whole fleet was away; again without having become current: a backoff first.
 static void expired(struct source *src)
 {
     struct err e = ERR_INIT;
@@ -107,7 +109,7 @@ static void expired(struct source *src)
     src->rv[0] = '\0';
     if (!src->expired_once) {
         src->expired_once = true;
-        start_list(src);
+        list_in_turn(src);
         return;
     }
     err_set(&e, E_BUSY, "the server says again that the resourceVersion is too old");
@@ -577,19 +579,37 @@ static void start_list(struct source *src)
     open_stream(src, HOW_STREAM, &o, watch ? 0 : LIST_TIMEOUT_MS, WATCH_IDLE_MS);
 }
 
+// After a long outage when the moment for it has come (source_start()).
+static void list_in_turn(struct source *src)
+{
+    int64_t left = src->list_at_ms - loop_now(src->sync->loop);
+    if (src->sync->spread_ms == 0 || left <= 0) {
+        start_list(src);
+        return;
+    }
+    src->state = SRC_PAUSE;
+    in(src, left);
+}
+
 static void on_timer(struct timer *t)
 {
     struct source *src = container_of(t, struct source, timer);
     if (src->sync->phase != PHASE_UP)
         return;
-    if (src->rv[0] == '\0' || sync_mode_now(src->sync) == SYNC_LIST)
+    if (sync_mode_now(src->sync) == SYNC_LIST)
         start_list(src);
+    else if (src->rv[0] == '\0')
+        list_in_turn(src);
     else
         follow(src);
 }
 
+// The moment for a list is drawn once an outage: a link that breaks again, or a server that turns us away, puts it off no further.
 void source_start(struct source *src)
 {
+    int64_t spread = src->sync->spread_ms;
+    if (spread > 0 && src->list_at_ms == 0)
+        src->list_at_ms = src->sync->contact_ms + clock_rand(src->sync->kube->clock, spread);
     src->expired_once = false;
     on_timer(&src->timer);
 }
@@ -621,6 +641,8 @@ void source_relist(struct source *src)
 void source_retune(struct source *src)
 {
     bool watch = sync_mode_now(src->sync) == SYNC_WATCH;
+    if (src->state == SRC_PAUSE && src->rv[0] == '\0') // its list is due
+        return;
     if (src->state == SRC_FOLLOW && src->how != HOW_POLL && !watch) {
         kube_call_cancel(&src->call);
         pause_until_next(src);

@@ -55,9 +55,11 @@ void fleet_init(struct fleet *f, uint64_t seed, int nodes);
 void fleet_fini(struct fleet *f);
 void fleet_boot(struct fleet *f, int64_t spread_ms); // each machine is switched on at a moment of its own
 void fleet_live(struct fleet *f, int64_t until_ms);
-void fleet_link(struct fleet *f, enum sim_link link);                    // of all nodes at once
-void fleet_measure(struct fleet *f);                                     // from now on
-uint32_t fleet_worst(const struct fleet *f, unsigned asks, int seconds); // the most in so many seconds, of these (1 << ASK_...) together
+void fleet_link(struct fleet *f, enum sim_link link); // of all nodes at once
+void fleet_measure(struct fleet *f);                  // from now on
+// Of these (1 << ASK_...) together: those in `seconds` from second `from` on; the most in so many seconds that begin there or later.
+uint32_t fleet_asked(const struct fleet *f, unsigned asks, int from, int seconds);
+uint32_t fleet_worst(const struct fleet *f, unsigned asks, int from, int seconds);
 
 // What happens to one node.
 void node_power_cut(struct fleet_node *n, int64_t down_ms);

@@ -479,15 +479,19 @@ static void heard(struct sim_net *net, const char *method, const char *url, bool
     f->turned_away += status == 429;
 }
 
-uint32_t fleet_worst(const struct fleet *f, unsigned asks, int seconds)
+uint32_t fleet_asked(const struct fleet *f, unsigned asks, int from, int seconds)
+{
+    uint32_t sum = 0;
+    for (int s = from; s < from + seconds; s++)
+        for (int a = 0; a < ASKS; a++)
+            sum += (asks >> a & 1) != 0 ? f->asked[a][s] : 0;
+    return sum;
+}
+
+uint32_t fleet_worst(const struct fleet *f, unsigned asks, int from, int seconds)
 {
     uint32_t worst = 0;
-    for (int from = 0; from + seconds <= FLEET_SECONDS; from++) {
-        uint32_t sum = 0;
-        for (int s = from; s < from + seconds; s++)
-            for (int a = 0; a < ASKS; a++)
-                sum += (asks >> a & 1) != 0 ? f->asked[a][s] : 0;
-        worst = MAX(worst, sum);
-    }
+    for (; from + seconds <= FLEET_SECONDS; from++)
+        worst = MAX(worst, fleet_asked(f, asks, from, seconds));
     return worst;
 }
