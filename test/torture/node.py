@@ -6,6 +6,7 @@ online with nothing left to do or to tell. How long it takes to become right aga
 """
 import itertools
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -121,10 +122,20 @@ class Node(Agent):
 
     @staticmethod
     def kill_one(pid):
+        """Returns when it is dead: until then it looks alive, and the machine as if nothing had to be put right."""
         try:
-            os.kill(pid, signal.SIGKILL)
+            fd = os.pidfd_open(pid)
         except ProcessLookupError:
-            pass  # it ended meanwhile
+            return  # it ended meanwhile
+        try:
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+            dead = select.poll()
+            dead.register(fd, select.POLLIN)
+            dead.poll()
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(fd)
 
     def kill_workload(self, chance):
         there = self.workloads()
