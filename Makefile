@@ -333,10 +333,11 @@ E2E += $(wildcard test/torture/*.t)
 programs: $(if $(SAN),,$(TORTURE_BIN))
 e2e: $(TORTURE_BIN)
 .PHONY: torture
-torture: ## what breaks, on the real thing, until it must come right: build/torture.json, docs/RELIABILITY.md; TORTURE="--seed N", "--only NAME"
+torture: ## what breaks, on the real thing, until it must come right, then vm-torture: build/torture.json, docs/RELIABILITY.md; TORTURE="--seed N", "--only NAME"
 	@deps/tools.sh bench
 	@$(MAKE) $(JOBS) all cluster $(TORTURE_BIN)
 	@O=$(abspath $(O)) python3 test/torture/torture.py $(TORTURE)
+	@$(if $(TORTURE),echo 'The power cuts are in make vm-torture; without TORTURE they come now.',$(MAKE) vm-torture)
 
 # Small programs of the bench: workloads and observers that take no time themselves, and the agent's own backoff.
 BENCH_BIN := $(patsubst test/bench/%.c,$(O)/test/bench/%,$(sort $(wildcard test/bench/*.c)))
