@@ -261,12 +261,13 @@ static bool needs_healing(const struct db *db)
 
 bool db_dirty(const struct db *db)
 {
-    return db->open || needs_healing(db);
+    return db->open || db->doomed || needs_healing(db);
 }
 
 void db_rollback(struct db *db)
 {
     db_end_failed(db, E_CANCELED);
+    db->doomed = false;
 }
 
 void db_lazy_add(struct db *db, struct db_lazy *l)
@@ -340,6 +341,7 @@ static int heal(struct db *db, struct err *e)
         return err_set(e, E_CORRUPT, "store is damaged and a statement is in use");
     if (db->open)
         db_end_failed(db, E_CORRUPT);
+    db->doomed = false;
     detach(db, true);
     int r = salvage_and_attach(db, &(struct err){ .msg = "found while running" }, e);
     db->next_heal_ms = r != 0 ? clock_mono(db->clock) + HEAL_AGAIN_MS : 0;
@@ -350,10 +352,20 @@ static int heal(struct db *db, struct err *e)
                    (long long)db->salvage.rows_kept, (long long)db->salvage.rows_lost, db->salvage.aside);
 }
 
+// What was written after the failure may stand on what was written before it: it goes as well.
+static int end_doomed(struct db *db, struct err *e)
+{
+    db_end_failed(db, db->failed);
+    db->doomed = false;
+    return err_set(e, db->failed, "store: a write failed and took everything since the last commit with it");
+}
+
 int db_commit(struct db *db, struct err *e)
 {
     if (needs_healing(db))
         return heal(db, e);
+    if (db->doomed)
+        return end_doomed(db, e);
     if (!db->open)
         return 0;
     int64_t began = clock_mono(db->clock);
@@ -365,6 +377,7 @@ int db_commit(struct db *db, struct err *e)
     db->damaged = db->damaged || r == E_CORRUPT;
     if (r != 0) {
         db_end_failed(db, r);
+        db->doomed = false;
         return r;
     }
     db->open = false;

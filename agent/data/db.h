@@ -54,7 +54,7 @@ void db_bind_text(struct db_stmt *s, int pos, const char *text);        // copie
 void db_bind_blob(struct db_stmt *s, int pos, const void *p, size_t n); // copied
 void db_bind_int(struct db_stmt *s, int pos, int64_t v);
 // 1 row, 0 done, < 0 error; done and error reset the statement. E_EXISTS, E_INVAL (constraints) and E_TOOBIG leave the transaction as it
-// was; any other error of a statement that writes has rolled it back.
+// was; any other error of a statement that writes has rolled it back, and where it held something already, db_commit() will fail, too.
 int db_step(struct db_stmt *s, struct err *e) MUST_USE;
 int db_run(struct db_stmt *s, struct err *e) MUST_USE; // for statements without rows
 const char *db_text(struct db_stmt *s, int col);       // from 0; valid until the next step; NULL = NULL
@@ -63,10 +63,11 @@ int64_t db_int(struct db_stmt *s, int col);
 void db_done(struct db_stmt *s);
 int64_t db_changes(struct db *db); // rows changed by the last db_run
 
-// Nothing open: returns at once. On error everything since the last commit is gone. No statement may be in use.
+// Nothing open: returns at once. On error everything since the last commit is gone; it may have been for long, when a statement failed, and
+// whoever wrote before that hears of it here. No statement may be in use.
 int db_commit(struct db *db, struct err *e) MUST_USE;
 void db_rollback(struct db *db);
-bool db_dirty(const struct db *db); // db_commit() has something to do: a transaction, or damage to repair
+bool db_dirty(const struct db *db); // db_commit() has something to do, or to say: a transaction, a failed one, damage to repair
 // Called at the end of each transaction: cls 0 = committed, else the class of the error (E_CANCELED: db_rollback). Must not write. The
 // node is the caller's.
 struct db_hook {

@@ -38,6 +38,8 @@ struct db {
     int64_t tight_to_ms;  // monotonic: the disk was full, until then the log is emptied after each commit
     int64_t next_heal_ms; // monotonic: a salvage that failed is not tried again before
     int failed;           // class that ended the last transaction rolled back
+    bool wrote;           // a statement of the open transaction did
+    bool doomed;          // a later one failed: what others wrote in this turn is gone, and db_commit() has to say so
     int wal_frames;
     uint64_t uses;
     struct db_stmt stmts[DB_STMTS], broken; // broken: handed out when all are in use

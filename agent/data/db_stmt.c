@@ -144,6 +144,7 @@ int db_begin(struct db *db, struct err *e)
         return 0;
     int r = db_exec(db->sq, "BEGIN IMMEDIATE", e);
     db->open = r == 0;
+    db->wrote = false;
     db->damaged = db->damaged || r == E_CORRUPT;
     return r;
 }
@@ -187,8 +188,10 @@ static int fail(struct db_stmt *s, int rc, struct err *e)
     db->damaged = db->damaged || cls == E_CORRUPT;
     db->stats.nospc += cls == E_NOSPC;
     // SQLite may have rolled back by itself, also for a statement that only reads (no memory, a failing disk).
-    if (db->open && ((writes && !is_own_fault(cls)) || sqlite3_get_autocommit(db->sq)))
+    if (db->open && ((writes && !is_own_fault(cls)) || sqlite3_get_autocommit(db->sq))) {
         db_end_failed(db, cls);
+        db->doomed = db->doomed || db->wrote;
+    }
     return cls;
 }
 
@@ -206,10 +209,11 @@ int db_step(struct db_stmt *s, struct err *e)
         return r;
     }
     int rc = sqlite3_step(s->st);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+        return fail(s, rc, e);
+    s->db->wrote = s->db->wrote || !s->reads;
     if (rc == SQLITE_ROW)
         return 1;
-    if (rc != SQLITE_DONE)
-        return fail(s, rc, e);
     db_done(s);
     return 0;
 }

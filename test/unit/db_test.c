@@ -605,6 +605,18 @@ static void test_page_bound(void)
     is_int(r, E_NOSPC, "is full at its bound");
     ok(db_room(db) < room && committed > 100, "after taking what fits");
     is_int(count_intents(db), committed, "what was committed is there");
+    is_int(db_commit(db, &e), 0, "the write that failed had nobody before it: there is nothing to say");
+
+    static char large[32 * 1024];
+    memset(large, 'x', sizeof(large) - 1);
+    is_int(db_run(db_stmt(db, "DELETE FROM intent WHERE key='k1'"), &e), 0, "one writes");
+    is_int(put_intent(db, "large", large, &e), E_NOSPC, "the next one finds no room, and that rolls back the first");
+    is_int(db_run(db_stmt(db, "DELETE FROM intent WHERE key='k2'"), &e), 0, "a third one writes");
+    ok(db_dirty(db), "so there is something to say");
+    is_int(db_commit(db, &e), E_NOSPC, "the commit says it, for the first knows nothing of it");
+    is_int(count_intents(db), committed, "and keeps nothing of the third");
+    ok(!db_dirty(db), "then it is said");
+
     is_int(db_run(db_stmt(db, "DELETE FROM intent WHERE key LIKE 'k1%'"), &e), 0, "after deleting");
     commit(db);
     is_int(put_intent(db, "after", "x", &e), 0, "there is room again");
