@@ -351,12 +351,26 @@ bench: ## the numbers of DESIGN.md, measured; build/bench.json; BENCH="--quick",
 	@$(MAKE) $(JOBS) all cluster $(BENCH_BIN)
 	@O=$(abspath $(O)) python3 test/bench/bench.py $(BENCH)
 
-.PHONY: vm-torture
+# A mutant of test/sim/mutants as a whole agent, for no user.
+$(O)/mutant-agents/%: test/sim/mutants/%.mutant test/sim/mutants/apply $(O)/obj/agent/main.o $(LIB)
+	@mkdir -p $(@D)
+	$(call say,MUTANT,$*)
+	$(Q)test/sim/mutants/apply $< >$@.c
+	$(Q)$(COMPILE) -w -c -o $@.o $@.c
+	$(Q)$(call LINK,$@.o $(O)/obj/agent/main.o $(LIB))
+
+.PHONY: vm-torture vm-mutant
 vm-torture: ## an emulated machine loses its power, CUTS=30 times: build/vm-torture.json, docs/RELIABILITY.md; SEED=S
 	@deps/tools.sh test
 	@$(MAKE) $(JOBS) all cluster
 	@python3 test/vm/powercut.py --cuts $(or $(CUTS),30) $(if $(SEED),--seed $(SEED)) --json $(O)/vm-torture.json \
 	  $(if $(CUTS),,--page docs/RELIABILITY.md)
+	@$(MAKE) vm-mutant
+
+vm-mutant: ## the power cuts must find an agent whose commits are not on the disk, within CUTS=10; SEED=S
+	@deps/tools.sh test
+	@$(MAKE) $(JOBS) all cluster $(O)/mutant-agents/synchronous-off
+	@python3 test/vm/powercut.py --hunt $(O)/mutant-agents/synchronous-off --cuts $(or $(CUTS),10) $(if $(SEED),--seed $(SEED))
 
 ci: ## what CI runs
 	@bash .ci/run

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """powercut: a machine loses its power again and again, at random moments, while what is wanted of it changes. TAP on standard output.
 
-usage: powercut.py [--cuts N] [--cuts-only] [--seed S] [--json FILE] [--page FILE] [--keep]
+usage: powercut.py [--cuts N] [--cuts-only] [--hunt AGENT] [--seed S] [--json FILE] [--page FILE] [--keep]
 
 A seed decides when the power goes and what the disks lose of their write cache; the machine itself never does the same twice. Seven of ten cuts
 come right after a write, when a flush is due; a third come while the machine is still booting. It comes back in one of three ways: as it was;
 without a network; without a network and with its clock at 1970. Then, without --cuts-only, limits.py on the same machine.
 
+  --hunt AGENT  that program in place of the agent; it is broken on purpose, and something must be found within N cuts
   --json FILE   everything that was counted
   --page FILE   the same as a part of docs/RELIABILITY.md, if nothing failed
   --keep        disks and logs stay, and where is said; they do anyway when something failed
@@ -50,10 +51,10 @@ class Cut:
 
 
 class Rounds:
-    def __init__(self, rig, tap, seed):
+    def __init__(self, rig, tap, seed, program=None):
         self.rig, self.tap, self.seed, self.rng = rig, tap, seed, random.Random(f"cuts {seed}")
         self.cluster = rig.cluster()
-        self.machine = machine.Machine(rig, os.path.join(rig.disk, "vm"), self.cluster.port)
+        self.machine = machine.Machine(rig, os.path.join(rig.disk, "vm"), self.cluster.port, program)
         self.world, self.server = World(self.cluster, seed), Server(self.cluster)
         self.ledger, self.monotonic = Ledger(), Monotonic(Server(self.cluster))
         self.cuts, self.torn, self.salvaged, self.unexpected = [], [], [], []
@@ -226,13 +227,18 @@ class Rounds:
             if thread.failure is not None:
                 raise thread.failure
 
-    def run(self, cuts):
-        """At least so many."""
+    def run(self, cuts, enough=lambda: False):
+        """At least so many, unless it is enough after a round."""
         number = 0
-        while len(self.cuts) < cuts:
+        while len(self.cuts) < cuts and not enough():
             early = cuts > len(WAYS) and self.rng.random() < 0.5
             self.round(WAYS[number % len(WAYS)], early)
             number += 1
+
+    def faults(self):
+        """Everything so far that must not be, in words."""
+        twice, not_run = self.ledger.judge_marks(self.machine.marks())
+        return [*self.torn, *self.salvaged, *self.ledger.lost, *self.ledger.twice, *twice, *not_run, *self.monotonic.backward, *self.unexpected]
 
 
 def check(rounds, tap, failure):
@@ -260,6 +266,32 @@ def tell(rounds, tap, wanted):
         report.put_into(wanted.page, report.markdown(result))
 
 
+def full(rounds, tap, wanted):
+    failure = None
+    try:
+        rounds.run(wanted.cuts)
+    except BenchError as e:
+        failure = str(e)
+    rounds.end()
+    check(rounds, tap, failure)
+    if failure is None and not wanted.cuts_only:
+        Limits(rounds, tap).run()
+    tell(rounds, tap, wanted)
+
+
+def hunt(rounds, tap, cuts, failure=None):
+    """The agent is broken on purpose: the first thing that is found is enough."""
+    try:
+        rounds.run(cuts, rounds.faults)
+    except BenchError as e:
+        failure = str(e)
+    rounds.end()
+    found = rounds.faults() + ([failure] if failure else [])
+    tap.ok(found, f"the broken agent is found, by cut {len(rounds.cuts)} of at most {cuts}")
+    for word in found:
+        tap.diag(word)
+
+
 def own_rig(keep):
     """The bench's, under a name of its own: its clean-ups and ours do not meet."""
     rig = Rig(keep)
@@ -273,6 +305,7 @@ def main():
     parser.add_argument("--cuts", type=int, default=3)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     parser.add_argument("--cuts-only", action="store_true")
+    parser.add_argument("--hunt")
     parser.add_argument("--json")
     parser.add_argument("--page")
     parser.add_argument("--keep", action="store_true")
@@ -281,20 +314,14 @@ def main():
     tap = Tap()
     tap.diag(f"seed {wanted.seed}")
     rig = own_rig(wanted.keep)
-    failure = None
     try:
         machine.build_images()
-        rounds = Rounds(rig, tap, wanted.seed)
+        rounds = Rounds(rig, tap, wanted.seed, wanted.hunt)
         rounds.enrol()
-        try:
-            rounds.run(wanted.cuts)
-        except BenchError as e:
-            failure = str(e)
-        rounds.end()
-        check(rounds, tap, failure)
-        if failure is None and not wanted.cuts_only:
-            Limits(rounds, tap).run()
-        tell(rounds, tap, wanted)
+        if wanted.hunt:
+            hunt(rounds, tap, wanted.cuts)
+        else:
+            full(rounds, tap, wanted)
     except BenchError as e:
         tap.bail_out(str(e))
     finally:
