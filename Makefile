@@ -228,7 +228,7 @@ $(REPLAY): $(O)/test/fuzz/%: $(O)/obj/test/fuzz/%.o $(O)/obj/test/fuzz/main.o $(
 	$(call say,LD,$@)
 	$(Q)$(call LINK,$< $(O)/obj/test/fuzz/main.o $(LIB))
 
-.PHONY: test tests cron-diff cron-build programs san-programs unit port sim-smoke sim conformance e2e san demo bench lint format fuzz check ci
+.PHONY: kinds test tests cron-diff cron-build programs san-programs unit port sim-smoke sim conformance e2e san demo bench lint format fuzz check ci
 programs: all $(foreach s,$(SUITES),$($(s)_BIN)) $(MODEL) $(REPLAY)
 
 IN_PROCESS = $(foreach s,$(SUITES),$($(s)_BIN)) $(foreach f,$(FUZZERS),"$(O)/test/fuzz/fuzz_$(f) test/fuzz/corpus/$(f)")
@@ -313,6 +313,9 @@ $(O)/test/libfuzzer/%: $(O)/obj/test/fuzz/fuzz_%.o $(LIB)
 
 lint: ## folder order, seams, style, scripts
 	@test/lint.sh
+
+kinds: all ## docs/kinds/*.md, made from the CRDs and the examples
+	@$(O)/limpetctl install --print -o json | perl docs/kinds/generate.pl
 
 format: ## lay the C code out as .clang-format says (clang-format 14)
 	@clang-format-14 -i $$(git ls-files -co --exclude-standard '*.c' '*.h')

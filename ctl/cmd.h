@@ -19,7 +19,7 @@ enum exit_status {
 struct options {
     const char *kubeconfig, *context;
     const char *server, *output;
-    bool dry_run, replace, force, yes, no_wait;
+    bool dry_run, print, replace, force, yes, no_wait;
     const char *node; // NAME, NULL where the command takes none
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ctl/cmd.h"
+#include "wire/yaml.h"
 
 enum {
     SERVED_TIMEOUT_MS = 60000,
@@ -108,11 +109,51 @@ static const char *remedy_for(const struct err *e)
     return NULL;
 }
 
+// --- --print
+
+static void print_yaml(void)
+{
+    for (const struct manifest *m = cluster_manifests; m->kind != NULL; m++)
+        printf("---\n%s", m->text);
+}
+
+static int print_json(struct err *e)
+{
+    struct buf out AUTO_BUF = BUF_INIT(YAML_TEXT_MAX);
+    int r = buf_adds(&out, "{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n", e);
+    for (const struct manifest *m = cluster_manifests; r == 0 && m->kind != NULL; m++) {
+        r = yaml_to_json(m->text, strlen(m->text), 0, &out, e);
+        if (r == 0)
+            r = buf_adds(&out, m[1].kind != NULL ? ",\n" : "\n]}\n", e);
+    }
+    if (r == 0)
+        fputs(buf_str(&out), stdout);
+    return r;
+}
+
+static int print(const struct options *o)
+{
+    struct err e = ERR_INIT;
+    bool json = o->output != NULL && strcmp(o->output, "json") == 0;
+    if (o->output != NULL && !json && strcmp(o->output, "yaml") != 0) {
+        err_set(&e, E_INVAL, "unknown output format \"%s\"", o->output);
+        cmd_fail(&e, "the formats are yaml and json");
+        return EXIT_USAGE;
+    }
+    if (!json)
+        print_yaml();
+    else if (print_json(&e) < 0)
+        return cmd_fail(&e, NULL);
+    return EXIT_DONE;
+}
+
 int cmd_install(const struct options *o)
 {
     struct api a;
     struct err e = ERR_INIT;
 
+    if (o->print)
+        return print(o);
     if (cmd_open(&a, o) != EXIT_DONE)
         return EXIT_FAILED;
     int r = install(&a, o->dry_run, &e);

@@ -32,7 +32,11 @@ static const struct option_spec common_options[] = {
     VALUE("kubeconfig", '\0', kubeconfig),
     VALUE("context", '\0', context),
 };
-static const struct option_spec install_options[] = { FLAG("dry-run", '\0', dry_run) };
+static const struct option_spec install_options[] = {
+    FLAG("dry-run", '\0', dry_run),
+    FLAG("print", '\0', print),
+    VALUE("output", 'o', output),
+};
 static const struct option_spec add_options[] = {
     VALUE("server", '\0', server),
     FLAG("replace", '\0', replace),
@@ -60,11 +64,13 @@ static const struct command {
     const char *help;
 } commands[] = {
     { NULL, "install", cmd_install, TAKES_NOTHING, install_options, ARRAY_LEN(install_options), NULL,
-      "make the cluster know EdgeApp, EdgeConfig, EdgeJob and EdgeNode",
-      "usage: limpetctl install [--dry-run]\n\n"
+      "make the cluster know the kinds of limpet",
+      "usage: limpetctl install [--dry-run | --print [-o yaml|json]]\n\n"
       "Applies the custom resource definitions, the namespace edge-system and the cluster roles, and waits until the\n"
       "resources are served. Running it again changes nothing; a newer limpetctl upgrades in place.\n\n"
-      "  --dry-run           let the server check and tell, and store nothing\n" COMMON_HELP EXIT_HELP },
+      "  --dry-run           let the server check and tell, and store nothing\n"
+      "  --print             print the objects, and ask no server; for kubectl apply -f - or a repository\n"
+      "  -o, --output FMT    with --print: yaml (the default) or json\n" COMMON_HELP EXIT_HELP },
     { "node", "add", cmd_node_add, TAKES_NODE, add_options, ARRAY_LEN(add_options), "server",
       "make room for a node and print its join command",
       "usage: limpetctl node add NAME --server URL [--replace] [--force]\n\n"

@@ -89,7 +89,7 @@ static void decode_probe(struct app_probe *p, const struct field *spec, enum app
     p->period_ms = MS * field_int(&f, "periodSeconds", 1, 3600, 10);
     p->timeout_ms = MS * field_int(&f, "timeoutSeconds", 1, 300, 1);
     p->successes = (int)field_int(&f, "successThreshold", 1, use == APP_READINESS ? 100 : 1, 1);
-    p->failures = (int)field_int(&f, "failureThreshold", 1, 100, 3);
+    p->failures = (int)field_int(&f, "failureThreshold", 1, use == APP_STARTUP ? 1000 : 100, 3);
 }
 
 static void decode_update(struct app_spec *s, const struct field *spec)

@@ -9,6 +9,7 @@ limpet=${LIMPET:-$top/build/limpet}
 limpetctl=${LIMPETCTL:-$top/build/limpetctl}
 work=$(mktemp -d /tmp/limpet-e2e.XXXXXX)
 declare -A agent_pid=()
+agent_under=() # COMMAND... that an agent is started under; it must exec
 
 e2e_cleanup() {
 	local name
@@ -69,7 +70,7 @@ agent_join() {
 # agent_start NAME: in the background; ready when its control socket answers.
 agent_start() {
 	local name=$1
-	"$limpet" --config "$work/$name/limpet.ini" run >>"$work/$name/agent.log" 2>&1 </dev/null &
+	"${agent_under[@]}" "$limpet" --config "$work/$name/limpet.ini" run >>"$work/$name/agent.log" 2>&1 </dev/null &
 	agent_pid[$name]=$!
 	wait_for 30 "agent $name answers on its control socket" agent_answers "$name"
 }

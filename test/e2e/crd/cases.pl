@@ -87,7 +87,7 @@ sub refused_host {
 my $http = 'spec.readinessProbe.httpGet';
 
 sub refused_probe {
-    my ($probe, $most_successes) = @_;
+    my ($probe, $most_successes, $most_failures) = @_;
     my $http = "$probe.httpGet";
     return (
         [ $probe, rule => {} ],
@@ -108,7 +108,7 @@ sub refused_probe {
         refused_range("$probe.periodSeconds", 0, 3601),
         refused_range("$probe.timeoutSeconds", 0, 301),
         refused_range("$probe.successThreshold", 0, $most_successes + 1),
-        refused_range("$probe.failureThreshold", 0, 101),
+        refused_range("$probe.failureThreshold", 0, $most_failures + 1),
     );
 }
 
@@ -209,9 +209,9 @@ my $app = {
         [ 'spec.runtime', enum => 'container' ],
         refused_range('spec.replicas', -1, 33),
         [ 'spec.restartPolicy', enum => 'Sometimes' ],
-        refused_probe('spec.readinessProbe', 100),
-        refused_probe('spec.livenessProbe', 1),
-        refused_probe('spec.startupProbe', 1),
+        refused_probe('spec.readinessProbe', 100, 100),
+        refused_probe('spec.livenessProbe', 1, 100),
+        refused_probe('spec.startupProbe', 1, 1000),
         refused_range('spec.update.maxUnavailable', 0, 33),
 
         [ 'status.observedGeneration', minimum => -1 ],

@@ -54,7 +54,7 @@ return sub {
     ($code, $output) = kubectl("wait --for=condition=Established --timeout=120s " . join ' ', map { "crd/$_.edge.limpet.dev" } @kinds);
     is $code, 0, 'the kinds are served' or diag $output;
 
-    ($code, $output) = kubectl("apply --dry-run=server -f $top/crd/examples");
+    ($code, $output) = kubectl("apply --dry-run=server -f $top/examples");
     is $code, 0, 'the examples are accepted' or diag $output;
 
     my %before = map { $_ => ($api->get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/$_.edge.limpet.dev"))[1] } @kinds;
