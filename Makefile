@@ -8,7 +8,7 @@
 #   O=DIR       puts what is made there (default build), e.g. for a second build beside a running one
 #   OPTS="-DOPT_X=0 ..."                    leaves features out; config/options.h lists them and what each costs
 #   KEEP=1      a source that does not compile is left out of the library with a message: for testing one module while another is torn open
-#   PREFIX, DESTDIR, SYSCONFDIR, UNITDIR, MANDIR    where `make install` puts things
+#   PREFIX, DESTDIR, SYSCONFDIR, UNITDIR, MANDIR, COMPLETIONDIR    where `make install` puts things
 #
 # Sources are found by wildcard: agent/*/*.c and port/*.c make liblimpet.a, agent/main.c is limpet, ctl/*.c is limpetctl.
 # A test is a program test/{unit,port,sim}/NAME_test.c (test/unit/tap.h tells how), a shell script test/e2e/NAME.t, or a fuzz target
@@ -383,11 +383,12 @@ ci: ## what CI runs
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 MANDIR ?= $(PREFIX)/share/man
 INSTALL ?= install
 
 .PHONY: install clean distclean help
-install: all ## copy the programs, limpet.ini (kept if there), limpet.service and the manual pages
+install: all ## copy the programs, limpet.ini (kept if there), limpet.service, the manual pages and completion
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(SYSCONFDIR)/limpet/conf.d $(DESTDIR)$(UNITDIR)
 	$(INSTALL) -m 755 $(O)/limpet $(DESTDIR)$(PREFIX)/sbin/limpet
 	$(INSTALL) -m 755 $(O)/limpetctl $(DESTDIR)$(PREFIX)/bin/limpetctl
@@ -395,6 +396,8 @@ install: all ## copy the programs, limpet.ini (kept if there), limpet.service an
 	  $(INSTALL) -m 644 config/limpet.ini $(DESTDIR)$(SYSCONFDIR)/limpet/limpet.ini
 	sed 's,@SBINDIR@,$(PREFIX)/sbin,g' config/limpet.service.in >$(DESTDIR)$(UNITDIR)/limpet.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/limpet.service
+	for name in limpet limpetctl; do \
+	  $(INSTALL) -D -m 644 config/completion/limpet.bash $(DESTDIR)$(COMPLETIONDIR)/$$name || exit 1; done
 	for page in docs/*.[58]; do \
 	  $(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 
