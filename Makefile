@@ -201,10 +201,12 @@ $(1)_BIN := $$($(1)_SRC:%.c=$(O)/%)
 $$($(1)_BIN): $(O)/test/$(1)/%: $(O)/obj/test/$(1)/%.o $$($(1)_HELP) $$($(1)_HELP_MORE) $(LIB)
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)
-	$$(Q)$$(call LINK,$$< $$($(1)_HELP) $$($(1)_HELP_MORE) $(LIB))
+	$$(Q)$$(call LINK,$$< $$($(1)_HELP) $$($(1)_HELP_MORE) $(LIB) $$($(1)_LINK))
 endef
 # The simulator's server reads the CRDs that limpetctl carries.
 sim_HELP_MORE = $(O)/obj/gen/manifests.o
+# It counts the agent's memory (sim_heap.c).
+sim_LINK = $(if $(SAN)$(FUZZ),,$(foreach f,malloc calloc realloc free malloc_usable_size,-Wl$(comma)--wrap=$(f)))
 SUITES := unit port sim
 $(foreach s,$(SUITES) cron,$(eval $(call suite,$(s))))
 E2E := $(sort $(wildcard test/cluster/*.t test/e2e/*.t test/vm/*.t))
@@ -269,13 +271,18 @@ $(MUTANTS:%=$(O)/mutants/%): $(O)/mutants/%: test/sim/mutants/%.mutant test/sim/
 	$(call say,MUTANT,$*)
 	$(Q)test/sim/mutants/apply $< >$@.c
 	$(Q)$(COMPILE) -w -c -o $@.o $@.c
-	$(Q)$(call LINK,$@.o $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(sim_HELP_MORE) $(LIB))
+	$(Q)$(call LINK,$@.o $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(sim_HELP_MORE) $(LIB) $(sim_LINK))
 
-.PHONY: mutants sim-mutants sim-fleet
+.PHONY: mutants sim-mutants sim-soak sim-fleet
 mutants: $(or $(TESTS:%=$(O)/mutants/%),$(MUTANTS:%=$(O)/mutants/%))
 sim-mutants: ## the simulator must find each deliberate bug of test/sim/mutants (LIMIT=300 seeds); TESTS=NAME for one, WRITE=1 for the README
 	@$(MAKE) $(JOBS) O=build/sim CFLAGS="-O2 -g" mutants
 	@test/sim/mutants/run $(if $(WRITE),--write) $(abspath build/sim/mutants) $(shell nproc) $(or $(LIMIT),300) $(or $(TESTS),$(MUTANTS))
+
+SOAK := build/sim/test/sim/soak_test
+sim-soak: ## DAYS=30 simulated days without a server, a change each minute: what the agent holds and writes, and that all is told in the end (5 min)
+	@$(MAKE) $(JOBS) O=build/sim CFLAGS="-O2 -g" $(SOAK)
+	@$(SOAK) --days $(or $(DAYS),30) $(if $(SEED),--seed $(SEED))
 
 sim-fleet: $(O)/test/sim/fleet_test ## 1,000 agents after an hour without their API server: what they ask of it when it is back (6 min); NODES=N, SEED=N
 	@$(O)/test/sim/fleet_test --nodes $(or $(NODES),1000) $(if $(SEED),--seed $(SEED))

@@ -56,6 +56,7 @@ int db_error(struct sqlite3 *sq, int rc, struct err *e, const char *doing);
 // The name that the kernel knows: root, path, suffix. malloc'd; NULL when out of memory.
 char *db_full_path(const struct db *db, const char *path, const char *suffix);
 // Opens the file `path` (below the root) that is there, with our settings. E_CORRUPT: damaged, or no database at all.
+void db_configure(void); // SQLite itself, once in a process, before anything else is asked of it
 int db_connect(const struct db *db, const char *path, struct sqlite3 **out, struct err *e) MUST_USE;
 // Closes; with `keep_log` without emptying the write-ahead log into the file, as a crash would leave it.
 void db_disconnect(struct sqlite3 *sq, bool keep_log);

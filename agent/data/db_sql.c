@@ -128,7 +128,7 @@ static int set_up(const struct db *db, struct sqlite3 *sq, struct err *e)
     return r;
 }
 
-static void configure_once(void)
+void db_configure(void)
 {
     static bool done;
     if (done)
@@ -147,7 +147,7 @@ char *db_full_path(const struct db *db, const char *path, const char *suffix)
 
 int db_connect(const struct db *db, const char *path, struct sqlite3 **out, struct err *e)
 {
-    configure_once();
+    db_configure();
     AUTO_FREE char *full = db_full_path(db, path, "");
     if (full == NULL)
         return err_set(e, E_NOMEM, "no memory for a path");

@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "sim_fault.h"
+#include "sim_heap.h"
 
 enum { NOTES_KEPT = 400, NOTE_MAX = 240, MINUTE = 60 * 1000, HOUR = 60 * MINUTE };
 

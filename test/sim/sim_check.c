@@ -9,6 +9,8 @@
 #include "sim_world.h"
 
 enum { SPEC_MEMORY = 1 << 20, IN_FLIGHT_MAX = 40, FILE_BYTES_MAX = 5 << 20 };
+// Bytes. "Most" is with what a single pass or transaction needs for a moment.
+enum { OWN_MEMORY_MAX = 256 << 10, OWN_MEMORY_MOST = 512 << 10, STORE_MEMORY_MAX = 384 << 10, STORE_MEMORY_MOST = 512 << 10 };
 
 #define WRONG(...) (snprintf(why, 256, __VA_ARGS__), false)
 
@@ -273,6 +275,7 @@ static bool object_is_right(struct world *w, const struct sim_object *o, char wh
 
 static bool all_is_told(struct world *w, char why[256])
 {
+    AS_AGENT;
     struct outbox_stats s;
     struct err e = ERR_INIT;
     if (outbox_stats(w->agent->outbox, &s, &e) < 0)
@@ -332,6 +335,7 @@ uint64_t check_fingerprint(struct world *w)
 
 void check_bounds(struct world *w)
 {
+    AS_AGENT;
     struct outbox_stats s;
     struct db_stats d;
     struct err e = ERR_INIT;
@@ -344,4 +348,16 @@ void check_bounds(struct world *w)
         sim_violation(&w->sim, "the store has %" PRId64 " bytes and its log %" PRId64, d.file_bytes, d.wal_bytes);
     if (w->net.most_under_way > IN_FLIGHT_MAX)
         sim_violation(&w->sim, "%zu requests at once", w->net.most_under_way);
+}
+
+// Of an agent with its dozen objects.
+void check_memory(struct world *w)
+{
+    struct heap_count own = sim_heap_of(OF_AGENT), store = sim_heap_of(OF_STORE);
+    if (!sim_heap_counts())
+        return;
+    if (own.bytes > OWN_MEMORY_MAX || store.bytes > STORE_MEMORY_MAX)
+        sim_violation(&w->sim, "at peace the agent holds %" PRId64 " bytes of memory, its store %" PRId64, own.bytes, store.bytes);
+    if (own.most > OWN_MEMORY_MOST || store.most > STORE_MEMORY_MOST)
+        sim_violation(&w->sim, "the agent held %" PRId64 " bytes of memory, its store %" PRId64, own.most, store.most);
 }

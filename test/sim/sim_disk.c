@@ -11,6 +11,7 @@ enum { FILE_MAX = 64 * 1024 * 1024 };
 
 static struct sim_file *file_new(struct sim_disk *d, enum fs_type type, uint32_t mode)
 {
+    AS_WORLD;
     struct sim_file *f = calloc(1, sizeof(*f));
     if (f == NULL)
         abort();
@@ -50,6 +51,7 @@ void sim_file_unref(struct sim_file *f)
 
 static int resize(struct buf *b, size_t size)
 {
+    AS_WORLD;
     if (size > b->len) {
         size_t old = b->len;
         if (buf_reserve(b, size - old, NULL) < 0)
@@ -74,6 +76,7 @@ static int put_bytes(struct buf *b, const char *p, size_t n, int64_t off)
 
 static int note_write(struct sim_file *f, const void *p, size_t n, int64_t off)
 {
+    AS_WORLD;
     struct sim_write *w = calloc(1, sizeof(*w));
     char *copy = p != NULL ? malloc(n + 1) : NULL;
     if (w == NULL || (p != NULL && copy == NULL)) {
@@ -120,6 +123,21 @@ void sim_file_settle(struct sim_file *f)
     forget_writes(f);
 }
 
+// Blocks with a write since the last sync.
+uint64_t sim_file_dirty(const struct sim_file *f)
+{
+    unsigned char dirty[FILE_MAX / SIM_BLOCK / 8] = { 0 };
+    uint64_t n = 0;
+    list_each(it, &f->writes) {
+        const struct sim_write *w = container_of(it, struct sim_write, link);
+        for (int64_t b = w->off / SIM_BLOCK; w->n > 0 && b <= (w->off + (int64_t)w->n - 1) / SIM_BLOCK; b++) {
+            n += (dirty[b / 8] & 1u << b % 8) == 0;
+            dirty[b / 8] |= (unsigned char)(1u << b % 8);
+        }
+    }
+    return n;
+}
+
 // After an fsync that failed the pages count as clean, whether they reached the disk or not: the next fsync knows nothing of them.
 int sim_file_sync(struct sim_disk *d, struct sim_file *f)
 {
@@ -154,6 +172,7 @@ static struct sim_name *find(struct sim_disk *d, const char *path)
 
 static struct sim_name *find_or_add(struct sim_disk *d, const char *path)
 {
+    AS_WORLD;
     struct sim_name *n = find(d, path);
     if (n != NULL)
         return n;

@@ -147,6 +147,7 @@ static void on_ring(struct sim_event *ev)
 // As inotify: the agent's own changes are news to it, too.
 static void tell(struct sim_disk *d, const char *path)
 {
+    AS_WORLD;
     bool heard = false;
     list_each(it, &d->watches)
         heard = heard || is_child(path, container_of(it, struct watched, link)->dir);
@@ -162,6 +163,7 @@ static void tell(struct sim_disk *d, const char *path)
 
 static int fake_watch(struct disk *disk, struct fs_watch *fw, const char *dir, struct err *e)
 {
+    AS_WORLD;
     struct sim_disk *d = self(disk);
     struct sim_file *f;
     int rc = find_file(d, dir, &f, e);

@@ -35,6 +35,7 @@ static void watch_for_spinning(struct sim_backend *b)
 
 static int wait_in_world(struct loop_backend *base, struct loop *l UNUSED, int64_t timeout_ms, struct err *e)
 {
+    AS_WORLD;
     struct sim_backend *b = container_of(base, struct sim_backend, backend);
     int64_t until = timeout_ms < 0 ? INT64_MAX : b->sim->now_ms + timeout_ms;
     int64_t next = sim_next(b->sim);
@@ -52,6 +53,7 @@ static void backend_free(struct loop_backend *base)
 
 struct loop_backend *sim_loop_backend(struct sim *s)
 {
+    AS_WORLD;
     struct sim_backend *b = calloc(1, sizeof(*b));
     if (b == NULL)
         abort();
@@ -61,6 +63,7 @@ struct loop_backend *sim_loop_backend(struct sim *s)
 
 struct loop *sim_loop_new(struct sim *s, struct sim_clock *c)
 {
+    AS_AGENT;
     struct loop *l = NULL;
     struct err e = ERR_INIT;
     if (loop_new(&l, &c->clock, sim_loop_backend(s), &e) < 0)
@@ -70,6 +73,7 @@ struct loop *sim_loop_new(struct sim *s, struct sim_clock *c)
 
 void sim_dispatch(struct sim *s, struct loop *l, struct loop_fd *fd)
 {
+    AS_AGENT;
     if (s->dispatch != NULL)
         s->dispatch(s, l, fd);
     else

@@ -48,6 +48,7 @@ static void configure(struct world *w)
 // As main.c does: the token's file is read on a 401, and each minute.
 static void reread_token(struct world *w)
 {
+    AS_AGENT;
     if (sim_net_reread(&w->net) && w->agent != NULL)
         sync_kick(w->agent->sync, true);
 }
@@ -66,6 +67,7 @@ static void on_minute(struct sim_event *ev)
 
 static int try_to_start(struct world *w, struct err *e)
 {
+    AS_AGENT;
     struct agent_seams seams = { .loop = w->loop, .clock = &w->clock.clock, .port = w->port.port };
     struct agent_conf conf = {
         .config = &w->config, .node = SIM_NODE, .ns = SIM_NS, .ca_fingerprint = CA, .unauthorized = on_unauthorized, .ctx = w
@@ -130,6 +132,7 @@ static void clear_away(struct world *w, bool power_cut)
     loop_free(old);
     w->sim.dead = false;
     w->sim.fatal = 0;
+    rules_agent_is_gone(w);
 }
 
 static void end_agent(struct world *w, bool power_cut, int64_t down_ms)
@@ -151,13 +154,19 @@ void machine_power_cut(struct world *w, int64_t down_ms)
         end_agent(w, true, down_ms);
 }
 
+static void stop_agent(struct world *w)
+{
+    AS_AGENT;
+    agent_stop(w->agent);
+    w->agent = NULL;
+}
+
 void agent_restart(struct world *w, int64_t down_ms)
 {
     if (w->agent == NULL)
         return;
     sim_note(&w->sim, "world", "the agent is stopped in good order, back in %lld s", (long long)down_ms / 1000);
-    agent_stop(w->agent);
-    w->agent = NULL;
+    stop_agent(w);
     clear_away(w, false);
     w->comes_back_ms = w->sim.now_ms + down_ms;
 }
@@ -168,8 +177,7 @@ void machine_reboot(struct world *w, int64_t down_ms)
     if (w->agent == NULL)
         return;
     sim_note(&w->sim, "world", "reboot, back in %lld s", (long long)down_ms / 1000);
-    agent_stop(w->agent);
-    w->agent = NULL;
+    stop_agent(w);
     sim_disk_write_back(&w->disk);
     clear_away(w, true);
     w->comes_back_ms = w->sim.now_ms + down_ms;
@@ -191,11 +199,17 @@ static void look_at(struct world *w)
     rules_turn(w);
 }
 
-static void one_turn(struct world *w, int64_t until_ms)
+static void turn_loop(struct world *w, int64_t until_ms)
 {
+    AS_AGENT;
     struct err e = ERR_INIT;
     if (loop_turn(w->loop, until_ms - w->sim.now_ms, &e) < 0 && !w->sim.broken)
         sim_violation(&w->sim, "the loop fails: %s", e.msg);
+}
+
+static void one_turn(struct world *w, int64_t until_ms)
+{
+    turn_loop(w, until_ms);
     if (w->sim.dead)
         dies_in_step(w);
     else

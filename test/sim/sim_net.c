@@ -100,6 +100,7 @@ static bool never_left(const struct flight *f)
 // What had left when the caller gave up lies in some queue, and may arrive much later.
 static void haunt(const struct flight *f)
 {
+    AS_WORLD;
     struct sim_net *n = f->net;
     if (never_left(f) || !rng_chance(&n->rng, 30))
         return;
@@ -484,6 +485,7 @@ static void check_request(struct sim_net *n, const struct http_req *r)
 
 static int submit(struct transport *t, struct http_req *r, struct err *e)
 {
+    AS_WORLD;
     struct sim_net *n = self(t);
     if (!sim_effect(n->sim))
         return err_set(e, E_OFFLINE, "the agent is dead");

@@ -36,6 +36,7 @@ static void count_program(struct sim_port *sp)
 
 static int start(struct port *p, const struct inst_spec *s, struct err *e)
 {
+    AS_WORLD;
     struct sim_port *sp = self(p);
     if (!sim_effect(sp->sim))
         return died(e);
@@ -48,6 +49,7 @@ static int start(struct port *p, const struct inst_spec *s, struct err *e)
 
 static int stop(struct port *p, const char *uid, int64_t grace_ms, struct err *e)
 {
+    AS_WORLD;
     struct sim_port *sp = self(p);
     if (!sim_effect(sp->sim))
         return died(e);

@@ -10,7 +10,7 @@
 #include "kinds/edgeapp_spec.h"
 #include "sim_world.h"
 
-enum { SPEC_MEMORY = 1 << 20, OUTBOX_AT_ONCE_MAX = 8, STORE_FILES_MAX = 8, STORE_MEMORY_MAX = 2 << 20 };
+enum { SPEC_MEMORY = 1 << 20, OUTBOX_AT_ONCE_MAX = 8, STORE_FILES_MAX = 8, STORE_MEMORY_MAX = 2 << 20, LEFT_MAX = 200 };
 
 struct wanted {
     struct list link;
@@ -118,6 +118,7 @@ static const char *name_in(const char *key)
 // What the agent has committed of an object; NULL = not to be had.
 static struct wanted *committed(struct world *w, const char *key)
 {
+    AS_AGENT;
     struct cached row AUTO_CACHED = CACHED_INIT;
     w->disk.calm = true;
     int rc = cache_get(w->agent->cache, key, &row, NULL);
@@ -267,6 +268,16 @@ void rules_turn(struct world *w)
         sim_violation(&w->sim, "%d files of the store are open", w->disk.open_files);
     if (sim_vfs_memory() > STORE_MEMORY_MAX)
         sim_violation(&w->sim, "the store holds %" PRId64 " bytes of memory", sim_vfs_memory());
+}
+
+// A loop, which is its next life's.
+void rules_agent_is_gone(struct world *w)
+{
+    struct heap_count c = sim_heap_of(OF_AGENT), s = sim_heap_of(OF_STORE);
+    if (sim_heap_counts() && (c.blocks != 1 || c.bytes > LEFT_MAX))
+        sim_violation(&w->sim, "an agent that is gone left %" PRId64 " bytes of memory in %" PRId64 " blocks", c.bytes, c.blocks);
+    if (s.bytes > LEFT_MAX)
+        sim_violation(&w->sim, "SQLite holds %" PRId64 " bytes of memory in %" PRId64 " blocks, and no store is open", s.bytes, s.blocks);
 }
 
 void rules_init(struct world *w)

@@ -22,6 +22,8 @@ static void summarise(const struct world *w, struct outcome *out)
                              .requests = w->server.requests,
                              .facts = w->sim.n_notes,
                              .lives = w->lives,
+                             .memory = sim_heap_of(OF_AGENT).most,
+                             .store_memory = sim_heap_of(OF_STORE).most,
                              .hours = (double)w->sim.now_ms / HOUR };
     memcpy(out->hits, w->sim.hits, sizeof(out->hits));
     snprintf(out->rule, sizeof(out->rule), "%s", w->sim.rule != NULL ? w->sim.rule : "");
@@ -185,6 +187,7 @@ struct tally {
     } job[JOBS_MAX];
     uint64_t next, done, failures, failed[FAILED_MAX], hits[SIM_FAULTS], seeds_hit[SIM_FAULTS];
     double hours;
+    int64_t memory, store_memory;
 };
 
 // The only moment the simulator asks for: how long all of it took.
@@ -218,6 +221,8 @@ static void add_up(struct tally *t, uint64_t seed, const struct outcome *out)
 {
     t->done++;
     t->hours += out->hours;
+    t->memory = MAX(t->memory, out->memory);
+    t->store_memory = MAX(t->store_memory, out->store_memory);
     for (size_t f = 0; f < SIM_FAULTS; f++) {
         t->hits[f] += out->hits[f];
         t->seeds_hit[f] += out->hits[f] > 0;
@@ -288,6 +293,8 @@ int run_many(const struct many *m)
         run_report(t.failed[i]);
     int never = show_faults(&t);
     printf("# %.0f simulated hours\n", t.hours);
+    if (sim_heap_counts())
+        printf("# no agent held more than %" PRId64 " bytes of memory, no store more than %" PRId64 "\n", t.memory, t.store_memory);
     if (never > 0 && m->all_faults)
         printf("not ok - %d faults never hit\n", never);
     return (int)MIN(t.failures, (uint64_t)100) + (m->all_faults ? never : 0);

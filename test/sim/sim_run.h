@@ -12,6 +12,7 @@ struct outcome {
     char rule[200], verdict[512]; // which rule it was, and what it said
     uint64_t hash, requests, facts, hits[SIM_FAULTS];
     int lives;
+    int64_t memory, store_memory; // the most that its agents held at a time
     double hours;
 };
 

@@ -70,6 +70,7 @@ void story_peace(struct world *w)
         return;
     sim_note(&w->sim, "world", "all is right");
     check_note_peace(w);
+    check_memory(w);
     witness_sums_up(w);
 }
 

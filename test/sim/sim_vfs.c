@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/db_priv.h"
 #include "sim_disk.h"
 
 struct vfs_file {
@@ -12,7 +13,7 @@ struct vfs_file {
     struct sim_disk *disk;
     struct sim_file *file;
     char path[SIM_PATH_MAX];
-    int lock;
+    int lock, chunk; // chunk: it grows by so many bytes at a time, 0 = as it comes
     bool delete_on_close;
 };
 
@@ -76,6 +77,8 @@ static int f_truncate(sqlite3_file *base, sqlite3_int64 size)
     if (!sim_effect(f->disk->sim))
         return SQLITE_IOERR_TRUNCATE;
     sim_trace(f->disk->sim, "    truncate %s to %lld", f->path, (long long)size);
+    if (f->chunk > 0)
+        size = (size + f->chunk - 1) / f->chunk * f->chunk;
     return sim_file_truncate(f->file, size) < 0 ? SQLITE_IOERR_NOMEM : SQLITE_OK;
 }
 
@@ -85,6 +88,7 @@ static int f_sync(sqlite3_file *base, int flags UNUSED)
     if (!sim_effect(f->disk->sim))
         return SQLITE_IOERR_FSYNC;
     sim_trace(f->disk->sim, "    sync %s", f->path);
+    f->disk->blocks_synced += sim_file_dirty(f->file);
     if (sim_file_sync(f->disk, f->file) < 0)
         return SQLITE_IOERR_FSYNC;
     sim_dir_sync(f->disk, f->path); // as Linux's file systems do: with a file, that it was created becomes durable
@@ -126,9 +130,28 @@ static int f_check_lock(sqlite3_file *base, int *out)
     return SQLITE_OK;
 }
 
-static int f_control(sqlite3_file *base UNUSED, int op UNUSED, void *arg UNUSED)
+// As the Unix VFS does it: a byte in each block up to the end of the chunk.
+static int grow_ahead(struct vfs_file *f, sqlite3_int64 size)
 {
-    return SQLITE_NOTFOUND;
+    sqlite3_int64 end = (size + f->chunk - 1) / f->chunk * f->chunk, have = (sqlite3_int64)f->file->now.len;
+    for (sqlite3_int64 at = (have / SIM_BLOCK + 1) * SIM_BLOCK - 1; at < end; at += SIM_BLOCK)
+        if (f_write(&f->base, "", 1, at) != SQLITE_OK)
+            return SQLITE_IOERR_WRITE;
+    return SQLITE_OK;
+}
+
+static int f_control(sqlite3_file *base, int op, void *arg)
+{
+    struct vfs_file *f = self(base);
+    switch (op) {
+    case SQLITE_FCNTL_CHUNK_SIZE:
+        f->chunk = *(const int *)arg;
+        return SQLITE_OK;
+    case SQLITE_FCNTL_SIZE_HINT:
+        return f->chunk > 0 ? grow_ahead(f, *(const sqlite3_int64 *)arg) : SQLITE_OK;
+    default:
+        return SQLITE_NOTFOUND;
+    }
 }
 
 static int f_sector(sqlite3_file *base UNUSED)
@@ -242,8 +265,40 @@ static int v_error(sqlite3_vfs *v UNUSED, int n UNUSED, char *out UNUSED)
     return 0;
 }
 
+// --- SQLite's memory, counted apart
+
+static sqlite3_mem_methods memory;
+
+static void *mem_malloc(int n)
+{
+    AS_STORE;
+    return memory.xMalloc(n);
+}
+
+static void *mem_realloc(void *p, int n)
+{
+    AS_STORE;
+    return memory.xRealloc(p, n);
+}
+
+static void configure(void)
+{
+    static bool done;
+    sqlite3_mem_methods m;
+    if (done)
+        return;
+    done = true;
+    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &memory);
+    m = memory;
+    m.xMalloc = mem_malloc;
+    m.xRealloc = mem_realloc;
+    sqlite3_config(SQLITE_CONFIG_MALLOC, &m);
+    db_configure();
+}
+
 void sim_vfs_register(struct sim_disk *d)
 {
+    configure();
     sqlite3_vfs *v = calloc(1, sizeof(*v));
     if (v == NULL)
         abort();

@@ -24,6 +24,7 @@ static bool is_right_now(struct world *w)
 
 static void promise(struct world *w, const char *name)
 {
+    AS_WORLD;
     struct promise *p = calloc(1, sizeof(*p));
     if (p == NULL)
         abort();
@@ -48,6 +49,7 @@ static void unreadable(struct world *w, const struct err *e)
 // Past the outbox, which does things of its own with an event that it has shown to somebody.
 static void read_events(struct world *w)
 {
+    AS_AGENT;
     struct err e = ERR_INIT;
     struct db_stmt *s = db_stmt(w->agent->db, "SELECT seq,name FROM event WHERE seq>?1 ORDER BY seq");
     int rc;
@@ -74,22 +76,30 @@ static struct version *last_version(struct world *w, const char *key)
     return NULL;
 }
 
+static void add_version(struct world *w, const char *key, const struct status_slot *slot)
+{
+    AS_WORLD;
+    struct version *v = calloc(1, sizeof(*v));
+    if (v == NULL)
+        abort();
+    snprintf(v->key, sizeof(v->key), "%.199s", key);
+    snprintf(v->uid, sizeof(v->uid), "%s", slot->uid);
+    v->seq = slot->seq;
+    v->hash = meaning(buf_str(&slot->json), slot->json.len);
+    list_add_tail(&w->witness.versions, &v->link);
+}
+
+// (What is read here fills the agent's page cache, so it is the agent's.)
 static void read_status(struct world *w, const struct sim_object *o)
 {
+    AS_AGENT;
     char key[KEY_MAX];
     struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
     snprintf(key, sizeof(key), "%s/%s/%s", o->type->plural, o->ns, o->name);
     struct version *last = last_version(w, key);
     if (outbox_status_get(w->agent->outbox, key, &slot, NULL) < 0 || (last != NULL && last->seq == slot.seq))
         return;
-    struct version *v = calloc(1, sizeof(*v));
-    if (v == NULL)
-        abort();
-    snprintf(v->key, sizeof(v->key), "%.199s", key);
-    snprintf(v->uid, sizeof(v->uid), "%s", slot.uid);
-    v->seq = slot.seq;
-    v->hash = meaning(buf_str(&slot.json), slot.json.len);
-    list_add_tail(&w->witness.versions, &v->link);
+    add_version(w, key, &slot);
 }
 
 static bool is_ours(const struct sim_object *o)

@@ -172,6 +172,7 @@ void witness_sums_up(struct world *w);    // at peace: is every promise kept?
 void rules_init(struct world *w);
 void rules_fini(struct world *w);
 void rules_turn(struct world *w);
+void rules_agent_is_gone(struct world *w);                    // and the next one's loop is there
 void rules_start(struct world *w, const struct inst_spec *s); // is about to be started
 void rules_stop(struct world *w, const char *uid);
 void rules_written(struct world *w, const char *path, const char *text, size_t n); // by the agent
@@ -186,5 +187,6 @@ void check_note_peace(struct world *w);                  // remembers what lies 
 uint64_t check_fingerprint(struct world *w);             // of running instances and managed files
 uint64_t check_files_print(struct world *w);             // of the files alone
 void check_bounds(struct world *w);
+void check_memory(struct world *w); // what the agent holds when there is peace, and held at most
 
 #endif
