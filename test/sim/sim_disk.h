@@ -54,7 +54,7 @@ struct sim_disk {
     bool calm;                                                                      // the world itself reads: nothing fails
     uint64_t store_writes;  // writes and syncs of SQLite files, and whole files written
     uint64_t blocks_synced; // of SQLite files: blocks that had to be written at an fsync, each as often as it had
-    int64_t last_write_ms; // of the world's time
+    int64_t last_write_ms;  // of the world's time
     // The agent's side.
     struct disk disk;
     struct loop *loop;
@@ -84,7 +84,7 @@ struct sim_file *sim_file_ref(struct sim_file *f);
 void sim_file_unref(struct sim_file *f);
 int sim_file_write(struct sim_file *f, const void *p, size_t n, int64_t off); // < 0: out of memory
 int sim_file_truncate(struct sim_file *f, int64_t size);
-uint64_t sim_file_dirty(const struct sim_file *f); // blocks to be written at the next sync
+uint64_t sim_file_dirty(const struct sim_file *f);         // blocks to be written at the next sync
 int sim_file_sync(struct sim_disk *d, struct sim_file *f); // < 0: an I/O error, and what was written since the last sync may never be
 void sim_file_settle(struct sim_file *f);                  // synced, whatever the disk is like
 bool sim_disk_errs(struct sim_disk *d, enum sim_fault f);  // by chance, while the disk has errors
