@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "data/db_priv.h"
 
-enum { BYTES_DEFAULT = 64 * 1024 * 1024, PATH_BOUND = 240, HEAL_AGAIN_MS = 30 * 1000 };
+enum { BYTES_DEFAULT = 64 * 1024 * 1024, PATH_BOUND = 240, HEAL_AGAIN_MS = 30 * 1000, DOUBTS = 3 };
 
 // --- Opening
 
@@ -92,18 +92,20 @@ static void write_log_back(struct sqlite3 *sq)
     (void)sqlite3_wal_checkpoint_v2(sq, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 }
 
-// Opens the file that is there and makes sure of it. E_CORRUPT: it needs salvage.
-static int attach(struct db *db, struct err *e)
+// Opens the file that is there. E_CORRUPT: it needs salvage, if it is still so on another try.
+static int attach(struct db *db, bool check, struct err *e)
 {
     struct sqlite3 *sq = NULL;
     bool unclean = stopped_uncleanly(db);
     int r = check_headers(db, e);
     if (r == 0)
         r = db_connect(db, db->path, &sq, e);
-    if (r == 0 && unclean)
+    if (r == 0 && check)
         r = db_quick_check(sq, e);
     if (r == 0)
         r = db_migrate(sq, e);
+    if (r == E_IO && db_read_failed(sq))
+        r = err_set(e, E_CORRUPT, "store: a page cannot be read");
     if (r != 0) {
         db_disconnect(sq, true);
         return r;
@@ -117,10 +119,20 @@ static int attach(struct db *db, struct err *e)
     return 0;
 }
 
+// One read that fails is no damage yet: whatever is found must be found again by fresh connections.
+static int attach_surely(struct db *db, struct err *e)
+{
+    bool unclean = stopped_uncleanly(db);
+    int r = E_CORRUPT;
+    for (int i = 0; i < DB_READ_TRIES && r == E_CORRUPT; i++)
+        r = attach(db, unclean, e);
+    return r;
+}
+
 static int salvage_and_attach(struct db *db, struct err *why, struct err *e)
 {
     int r = db_salvage(db, why->msg, e);
-    return r == 0 ? attach(db, e) : r;
+    return r == 0 ? attach_surely(db, e) : r;
 }
 
 static int open_file(struct db *db, struct err *e)
@@ -139,7 +151,7 @@ static int open_file(struct db *db, struct err *e)
         r = db_create(db, e);
     if (r != 0)
         return r;
-    r = attach(db, &why);
+    r = attach_surely(db, &why);
     if (r == E_CORRUPT)
         return salvage_and_attach(db, &why, e);
     if (r != 0 && e != NULL)
@@ -256,7 +268,7 @@ static int64_t size_of(struct db *db, int op)
 
 static bool needs_healing(const struct db *db)
 {
-    return (db->damaged || db->sq == NULL) && clock_mono(db->clock) >= db->next_heal_ms;
+    return (db->damaged || db->doubtful || db->sq == NULL) && clock_mono(db->clock) >= db->next_heal_ms;
 }
 
 bool db_dirty(const struct db *db)
@@ -347,6 +359,8 @@ static int heal(struct db *db, struct err *e)
     db->next_heal_ms = r != 0 ? clock_mono(db->clock) + HEAL_AGAIN_MS : 0;
     if (r != 0)
         return r;
+    db->doubtful = false;
+    db->doubts = 0;
     db_tell_hooks(db, E_CORRUPT);
     return err_set(e, E_CORRUPT, "store was damaged: %lld rows salvaged, %lld lost, the damaged file is %s",
                    (long long)db->salvage.rows_kept, (long long)db->salvage.rows_lost, db->salvage.aside);
@@ -360,10 +374,38 @@ static int end_doomed(struct db *db, struct err *e)
     return err_set(e, db->failed, "store: a write failed and took everything since the last commit with it");
 }
 
+// A read has failed. A cable or a controller may fail for a moment, and a salvage then would lose what can be read a moment later. So a
+// fresh connection reads the whole file; only when that finds fault DOUBTS times, each at its own time, the file is damaged. Until then the
+// store works on, as far as it can be read.
+static int judge(struct db *db, struct err *e)
+{
+    struct err why = ERR_INIT;
+    if (db_stmts_busy(db))
+        return err_set(e, E_BUSY, "store is in doubt and a statement is in use");
+    detach(db, true);
+    int r = attach(db, true, &why);
+    db->doubtful = r != 0;
+    db->doubts = r != 0 ? db->doubts + 1 : 0;
+    log_warn("db", "store-judged doubts=%d why=\"a read failed\" error=\"%s\"", db->doubts, r != 0 ? why.msg : "");
+    if (r == E_CORRUPT && db->doubts >= DOUBTS)
+        return heal(db, e);
+    if (r != 0) {
+        db->next_heal_ms = clock_mono(db->clock) + HEAL_AGAIN_MS;
+        (void)!attach(db, false, NULL);
+    }
+    return 0;
+}
+
+// A transaction that is open comes first: it may well stand.
+static int mend(struct db *db, struct err *e)
+{
+    return db->damaged || (db->sq == NULL && db->doubts == 0) ? heal(db, e) : judge(db, e);
+}
+
 int db_commit(struct db *db, struct err *e)
 {
-    if (needs_healing(db))
-        return heal(db, e);
+    if (needs_healing(db) && (db->damaged || !(db->open || db->doomed)))
+        return mend(db, e);
     if (db->doomed)
         return end_doomed(db, e);
     if (!db->open)
@@ -374,7 +416,7 @@ int db_commit(struct db *db, struct err *e)
     if (r == 0)
         r = db_exec(db->sq, "COMMIT", e);
     db->stats.nospc += r == E_NOSPC;
-    db->damaged = db->damaged || r == E_CORRUPT;
+    db_note_error(db, r);
     if (r != 0) {
         db_end_failed(db, r);
         db->doomed = false;

@@ -8,6 +8,8 @@
 // A damaged file is set aside as <path>.corrupt-<time> (0600), what can be read is salvaged row by row (each row has a CRC), and
 // db_salvaged() says so.
 // Damage that shows only while running (E_CORRUPT from a statement) is salvaged in the same way by the next db_commit().
+// A read that fails (E_IO from a statement) puts the file in doubt: db_commit() judges it by a fresh connection that reads all of it, and
+// salvages only what fails three times, 30 s apart. The store works on meanwhile.
 // Full disk: a write or the commit is E_NOSPC; the transaction is rolled back, the callers shed by their own rules and go on. The
 // write-ahead log is emptied into the file where that can be done, so that its blocks serve the next transaction.
 // Rolled back means: everything since the last commit is gone, whoever wrote it. Whoever keeps in memory what follows from the tables

@@ -52,7 +52,9 @@ static sqlite3_file *open_file(sqlite3_vfs *vfs, const char *name, int kind)
 
 static bool read_at(sqlite3_file *f, void *p, int n, int64_t at)
 {
-    int rc = f->pMethods->xRead(f, p, n, at);
+    int rc = SQLITE_IOERR_READ;
+    for (int i = 0; i < DB_READ_TRIES && rc == SQLITE_IOERR_READ; i++)
+        rc = f->pMethods->xRead(f, p, n, at);
     return rc == SQLITE_OK || rc == SQLITE_IOERR_SHORT_READ; // what is missing reads as zeros
 }
 

@@ -15,6 +15,7 @@ enum {
     DB_WAL_FRAMES = 400,  // pages in the write-ahead log before it is emptied into the file
     DB_CHUNK = 64 * 1024, // bytes; the file grows by so many at a time
     DB_TIGHT_MS = 60 * 1000,
+    DB_READ_TRIES = 3,            // at once, before what cannot be read is taken for damaged
     DB_ROW_MAX = 5 * 1024 * 1024, // an object (OBJ_MAX) and what stands beside it
 };
 
@@ -33,7 +34,9 @@ struct db {
     struct clock *clock;
     char *path; // below disk->root
     int64_t max_pages;
-    bool open, damaged;   // a transaction; pages are not what they should be
+    bool open, damaged; // a transaction; pages are not what they should be
+    bool doubtful;      // a read failed, which may have been the cable's fault; doubts: so often in a row, each at its own time
+    int doubts;
     int64_t next_lazy_ms; // monotonic: what waits is not written before
     int64_t tight_to_ms;  // monotonic: the disk was full, until then the log is emptied after each commit
     int64_t next_heal_ms; // monotonic: a salvage that failed is not tried again before
@@ -60,6 +63,8 @@ void db_configure(void); // SQLite itself, once in a process, before anything el
 int db_connect(const struct db *db, const char *path, struct sqlite3 **out, struct err *e) MUST_USE;
 // Closes; with `keep_log` without emptying the write-ahead log into the file, as a crash would leave it.
 void db_disconnect(struct sqlite3 *sq, bool keep_log);
+// The last thing that went wrong was a page that could not be read. Of a statement that is E_IO, while opening E_CORRUPT.
+bool db_read_failed(struct sqlite3 *sq);
 int db_exec(struct sqlite3 *sq, const char *sql, struct err *e) MUST_USE;
 // The first column of the first row; no row is E_NOTFOUND.
 int db_query_int(struct sqlite3 *sq, const char *sql, int64_t *out, struct err *e) MUST_USE;
@@ -113,6 +118,7 @@ int db_finish_salvage(struct db *db, struct err *e) MUST_USE;
 void db_stmts_close(struct db *db);
 bool db_stmts_busy(const struct db *db);
 int db_begin(struct db *db, struct err *e) MUST_USE;
+void db_note_error(struct db *db, int cls); // is the file damaged, or in doubt?
 // Rolls back when something is open, tells the hooks why.
 void db_end_failed(struct db *db, int cls);
 void db_tell_hooks(struct db *db, int cls);

@@ -47,8 +47,8 @@ static int class_of(struct sqlite3 *sq, int rc)
     case SQLITE_IOERR:
         if (rc == SQLITE_IOERR_NOMEM)
             return E_NOMEM;
-        if (rc == SQLITE_IOERR_READ || rc == SQLITE_IOERR_SHORT_READ || rc == SQLITE_IOERR_CORRUPTFS)
-            return E_CORRUPT; // a page that cannot be read is as lost as one that makes no sense
+        if (rc == SQLITE_IOERR_SHORT_READ || rc == SQLITE_IOERR_CORRUPTFS)
+            return E_CORRUPT;
         return sys == ENOSPC || sys == EDQUOT ? E_NOSPC : E_IO;
     default:
         return E_IO;
@@ -61,6 +61,11 @@ int db_error(struct sqlite3 *sq, int rc, struct err *e, const char *doing)
     int cls = class_of(sq, rc);
     return cls == E_BUSY ? err_set(e, cls, "store is in use by another process (%s)", doing)
                          : err_set(e, cls, "store: %s: %s (%d)", doing, text, rc);
+}
+
+bool db_read_failed(struct sqlite3 *sq)
+{
+    return sq != NULL && sqlite3_extended_errcode(sq) == SQLITE_IOERR_READ;
 }
 
 static int exec_as(struct sqlite3 *sq, const char *sql, const char *doing, struct err *e)
@@ -154,6 +159,8 @@ int db_connect(const struct db *db, const char *path, struct sqlite3 **out, stru
     struct sqlite3 *sq = NULL;
     int rc = sqlite3_open_v2(full, &sq, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, db->disk->sqlite_vfs);
     int r = rc != SQLITE_OK ? db_error(sq, rc, e, path) : set_up(db, sq, e);
+    if (r != 0 && db_read_failed(sq))
+        r = err_set(e, E_CORRUPT, "store: %s cannot be read", path);
     if (r != 0) {
         db_disconnect(sq, true);
         return r;

@@ -54,8 +54,7 @@ static void prepare(struct db *db, struct db_stmt *s, const char *sql)
     }
     int rc = sqlite3_prepare_v3(db->sq, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->st, NULL);
     if (rc != SQLITE_OK) {
-        int cls = db_error(db->sq, rc, &s->err, sql);
-        db->damaged = db->damaged || cls == E_CORRUPT;
+        db_note_error(db, db_error(db->sq, rc, &s->err, sql));
         return;
     }
     s->sql = sql;
@@ -138,6 +137,12 @@ int64_t db_changes(struct db *db)
 
 // --- Running
 
+void db_note_error(struct db *db, int cls)
+{
+    db->damaged = db->damaged || cls == E_CORRUPT;
+    db->doubtful = db->doubtful || (cls == E_IO && db_read_failed(db->sq));
+}
+
 int db_begin(struct db *db, struct err *e)
 {
     if (db->open)
@@ -145,7 +150,7 @@ int db_begin(struct db *db, struct err *e)
     int r = db_exec(db->sq, "BEGIN IMMEDIATE", e);
     db->open = r == 0;
     db->wrote = false;
-    db->damaged = db->damaged || r == E_CORRUPT;
+    db_note_error(db, r);
     return r;
 }
 
@@ -184,8 +189,8 @@ static int fail(struct db_stmt *s, int rc, struct err *e)
     struct db *db = s->db;
     int cls = db_error(db->sq, rc, e, s->sql);
     bool writes = !s->reads;
+    db_note_error(db, cls);
     db_done(s);
-    db->damaged = db->damaged || cls == E_CORRUPT;
     db->stats.nospc += cls == E_NOSPC;
     // SQLite may have rolled back by itself, also for a statement that only reads (no memory, a failing disk).
     if (db->open && ((writes && !is_own_fault(cls)) || sqlite3_get_autocommit(db->sq))) {

@@ -921,6 +921,94 @@ static void test_salvage_counts(void)
     db_close(db);
 }
 
+static void break_page(size_t page, int reads)
+{
+    struct stat st;
+    char path[200];
+    test_vfs.bad_inode = stat(real_path(STORE, path), &st) == 0 ? st.st_ino : 0;
+    test_vfs.bad_read_at = (int64_t)page * DB_PAGE + 16;
+    test_vfs.bad_reads = reads;
+}
+
+// As the turns of the loop do, for as long as a read that fails may be doubted.
+static void live_through_doubt(struct db *db)
+{
+    struct err e;
+    for (int i = 0; i < DOUBTS; i++) {
+        (void)!db_commit(db, &e);
+        fake_clock_advance(&fc, HEAL_AGAIN_MS);
+    }
+}
+
+// A cable that fails for a moment: at any page, while opening and while running, for one read or for as many as an opening tries.
+static void test_read_fails_once(void)
+{
+    new_root();
+    AUTO_BUF struct buf image = BUF_INIT(16 << 20);
+    make_sample(&image);
+    int salvaged = 0, failed = 0;
+    for (size_t page = 0; page < pages_of(&image); page++) {
+        struct db *db;
+        struct err e;
+        place(image.data, image.len);
+        break_page(page, 1 + (int)page % 2);
+        if (try_open(&db, 0, &e) != 0) {
+            failed++;
+            continue;
+        }
+        salvaged += db_salvaged(db)->happened;
+        break_page(page, 1);
+        for (int i = 0; i < 3; i++) {
+            (void)!use(db, &e);
+            live_through_doubt(db);
+        }
+        salvaged += db_salvaged(db)->happened;
+        failed += use(db, &e) != 0 || db_dirty(db);
+        db_close(db);
+    }
+    test_vfs.bad_read_at = -1;
+    is_int(failed, 0, "a read that fails once or twice: the store goes on");
+    is_int(salvaged, 0, "it is no damage, nothing is salvaged");
+}
+
+// What cannot be read for a minute may be read after it.
+static void test_read_fails_for_a_while(void)
+{
+    new_root();
+    AUTO_BUF struct buf image = BUF_INIT(16 << 20);
+    make_sample(&image);
+    struct db *db = open_store();
+    struct err e;
+    int64_t page = 0;
+    is_int(db_query_int(db->sq, "SELECT rootpage FROM sqlite_schema WHERE name='intent'", &page, &e), 0, "the root page of a table");
+    db_close(db);
+    db = open_store();
+    break_page((size_t)page - 1, 0);
+    is_int(count_intents(db), -1, "it cannot be read");
+    ok(db_dirty(db), "which is looked into");
+    is_int(db_commit(db, &e), 0, "by the next turn");
+    ok(!db_salvaged(db)->happened, "a first look decides nothing");
+    is_int(db_commit(db, &e), 0, "there is no other at once");
+    ok(!db_salvaged(db)->happened && db->doubts == 1, "nor does it count");
+    fake_clock_advance(&fc, HEAL_AGAIN_MS);
+    is_int(db_commit(db, &e), 0, "a second look");
+    test_vfs.bad_read_at = -1;
+    fake_clock_advance(&fc, HEAL_AGAIN_MS);
+    is_int(db_commit(db, &e), 0, "the third finds it well");
+    ok(!db_salvaged(db)->happened && !db_dirty(db), "nothing was salvaged");
+    is_int(count_intents(db), ROWS, "every row is there");
+    db_close(db);
+    db = open_store();
+    break_page((size_t)page - 1, 0);
+    is_int(use(db, &e), E_IO, "and when it stays so");
+    live_through_doubt(db);
+    ok(db_salvaged(db)->happened, "it is salvaged");
+    is_int(db_salvaged(db)->rows_lost, 0, "that page held no row");
+    is_int(use(db, &e), 0, "and works");
+    db_close(db);
+    test_vfs.bad_read_at = -1;
+}
+
 static void test_unreadable_sector(void)
 {
     new_root();
@@ -932,13 +1020,12 @@ static void test_unreadable_sector(void)
         struct db *db;
         struct err e;
         place(image.data, image.len);
-        struct stat st;
-        char path[200];
-        test_vfs.bad_inode = stat(real_path(STORE, path), &st) == 0 ? st.st_ino : 0;
-        test_vfs.bad_read_at = (int64_t)page * DB_PAGE + 16;
+        break_page(page, 0);
         snprintf(what, sizeof(what), "page %zu", page + 1);
         int r = try_open(&db, 0, &e);
         (void)!(r == 0 ? use(db, &e) : 0);
+        if (r == 0)
+            live_through_doubt(db);
         if (r != 0 || use(db, &e) != 0) { // the new file has other sectors
             diag("%s: %s", what, e.msg);
             broken++;
@@ -1179,6 +1266,8 @@ int main(void)
     test_truncated();
     test_garbage();
     test_salvage_counts();
+    test_read_fails_once();
+    test_read_fails_for_a_while();
     test_unreadable_sector();
     test_unclean_damage();
     test_torn_log();

@@ -18,6 +18,7 @@ struct test_vfs_state {
     bool fail_writes;    // every write is an I/O error
     int64_t bad_read_at; // reads that touch this offset of the file `bad_inode` fail; < 0 = none
     uint64_t bad_inode;
+    int bad_reads; // so many of them fail, then they are well; 0 = all
     bool fail_sync;
 };
 static struct test_vfs_state test_vfs = { .room = -1, .bad_read_at = -1 };
@@ -42,8 +43,11 @@ static int tv_close(sqlite3_file *f)
 static int tv_read(sqlite3_file *f, void *p, int n, sqlite3_int64 at)
 {
     test_vfs.reads++;
-    if (((struct test_file *)f)->inode == test_vfs.bad_inode && test_vfs.bad_read_at >= at && test_vfs.bad_read_at < at + n)
+    if (((struct test_file *)f)->inode == test_vfs.bad_inode && test_vfs.bad_read_at >= at && test_vfs.bad_read_at < at + n) {
+        if (test_vfs.bad_reads > 0 && --test_vfs.bad_reads == 0)
+            test_vfs.bad_read_at = -1;
         return SQLITE_IOERR_READ;
+    }
     return tv_real(f)->pMethods->xRead(tv_real(f), p, n, at);
 }
 static int tv_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
