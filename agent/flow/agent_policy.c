@@ -7,10 +7,11 @@
 #include "data/key.h"
 #include "flow/agent.h"
 
-static int touch_app(void *ctx, struct object_state *os)
+static int touch_workload(void *ctx, struct object_state *os)
 {
     struct agent *a = ctx;
-    if (registry_of_key(a->registry, object_state_key(os)) == &kind_edgeapp)
+    const struct kind *k = registry_of_key(a->registry, object_state_key(os));
+    if (k == &kind_edgeapp || k == &kind_edgejob)
         engine_touch_state(a->engine, os, "policy");
     return 0;
 }
@@ -32,7 +33,7 @@ static void on_policy(void *ctx, unsigned what)
     if ((what & POLICY_CHANGED_OUTBOX) != 0)
         limit_outbox(a);
     if ((what & POLICY_CHANGED_OFFLINE) != 0)
-        engine_each(a->engine, touch_app, a);
+        engine_each(a->engine, touch_workload, a);
     if ((what & POLICY_CHANGED_WINDOWS) != 0)
         engine_windows_changed(a->engine);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "flow/policy.h"
 #include "kinds/edgejob_rebuild.h"
 #include "kinds/exit_text.h"
 #include "kinds/observe.h"
@@ -22,6 +23,8 @@ struct job_state {
     int64_t zone_at_ms;  // boot time of that
     bool has_grace;
     int64_t grace_ms; // of the last spec that was read
+    bool stopped;     // offline for too long, as a policy says
+    char stop_why[ERR_MSG_MAX];
 };
 
 // One pass.
@@ -34,9 +37,10 @@ struct work {
     struct err zone_error;
 };
 
+enum { CHECK_MEMORY = 8 << 20 };
+
 static int job_check(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e)
 {
-    enum { CHECK_MEMORY = 8 << 20 };
     struct job_spec spec;
     struct arena a;
     (void)k;
@@ -44,6 +48,22 @@ static int job_check(const struct kind *k, const struct kind_env *env, const str
     int rc = job_spec_decode(&spec, json_get(object, "spec"), env->node, &a, e);
     arena_reset(&a);
     return rc;
+}
+
+// Another revision of a one-shot ends what runs of the old one, and runs. A schedule has its own times, and what it runs counts from the next
+// attempt on.
+static bool job_disturbs(const struct kind *k, const struct kind_env *env, const struct json *now, const struct json *next)
+{
+    struct job_spec was, will;
+    struct err e = ERR_INIT;
+    struct arena a;
+    (void)k;
+    arena_init(&a, CHECK_MEMORY);
+    bool disturbs = job_spec_decode(&was, json_get(now, "spec"), env->node, &a, &e) == 0 &&
+                    job_spec_decode(&will, json_get(next, "spec"), env->node, &a, &e) == 0 && !will.scheduled && !will.suspend &&
+                    (was.scheduled || strcmp(was.process.revision, will.process.revision) != 0);
+    arena_reset(&a);
+    return disturbs;
 }
 
 // --- What there is
@@ -99,6 +119,16 @@ static void drop_stale_armed(struct pass *p, struct work *w)
     }
 }
 
+static void obey_offline(struct pass *p)
+{
+    struct job_state *st = p->state;
+    struct policy_subject self = { p->kind->name, p->name, json_path(p->object, "metadata.labels") };
+    bool was = st->stopped;
+    st->stopped = p->env->policy != NULL && policy_stopped_offline(p->env->policy, &self, st->stop_why, sizeof(st->stop_why));
+    if (st->stopped && !was)
+        pass_event(p, false, "StoppedOffline", "Stop", "%s", st->stop_why);
+}
+
 static void look(struct pass *p, struct work *w)
 {
     struct job_state *st = p->state;
@@ -111,6 +141,8 @@ static void look(struct pass *p, struct work *w)
     drop_stale_armed(p, w);
     memcpy(s->armed, st->armed, sizeof(s->armed));
     load_zone(p, w);
+    obey_offline(p);
+    s->stopped = st->stopped;
 }
 
 static int prepare(struct pass *p, struct work **out, struct err *e)
@@ -338,7 +370,8 @@ static void arm(struct job_state *st, const struct job_plan *plan)
 
 static void report(struct pass *p, struct work *w, const char *error)
 {
-    struct job_report r = { p->name, &w->spec, &w->record, &w->seen, &w->plan, w->zone_error.msg, error };
+    const struct job_state *st = p->state;
+    struct job_report r = { p->name, &w->spec, &w->record, &w->seen, &w->plan, w->zone_error.msg, st->stop_why, error };
     job_report_write(p->status, &r);
 }
 
@@ -475,7 +508,7 @@ int job_log_find(const struct json *status, const char *ns, const char *job, con
 }
 
 static const char *const job_short_names[] = { "ejob", NULL };
-static const char *const job_conditions[] = { "Accepted", "Ready", "Scheduled", "Suspended", "Complete", "Failed", NULL };
+static const char *const job_conditions[] = { "Accepted", "Ready", "Scheduled", "Suspended", "Complete", "Failed", "Waiting", NULL };
 
 const struct kind kind_edgejob = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgejobs" },
@@ -488,6 +521,7 @@ const struct kind kind_edgejob = {
     .follows_clock = true,
     .check = job_check,
     .reconcile = job_reconcile,
+    .disturbs = job_disturbs,
     .gone = job_gone,
     .fini = job_fini,
     .differences = job_differences,

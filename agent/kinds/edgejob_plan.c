@@ -222,10 +222,16 @@ static void stop_all(struct work *w, enum job_end as)
         stop_run(w, &w->r->runs[i], as);
 }
 
+// By its owner, or by a policy while the node is offline: nothing new begins, and no instant is decided.
+static bool is_suspended(const struct work *w)
+{
+    return w->spec->suspend || w->seen->stopped;
+}
+
 // A one-shot whose revision is not wanted any more makes room for the new one.
 static bool is_superseded(const struct work *w, const struct job_run *run)
 {
-    return !w->spec->scheduled && !w->spec->suspend && run->scheduled_s == 0 && strcmp(w->r->done, w->spec->process.revision) != 0;
+    return !w->spec->scheduled && !is_suspended(w) && run->scheduled_s == 0 && strcmp(w->r->done, w->spec->process.revision) != 0;
 }
 
 static void stop_what_must(struct work *w)
@@ -255,7 +261,7 @@ static void make_one_shot(struct work *w)
 {
     char id[JOB_ID_MAX];
     const char *revision = w->spec->process.revision;
-    if (w->spec->scheduled || w->spec->suspend || w->r->n_runs > 0 || strcmp(w->r->done, revision) == 0)
+    if (w->spec->scheduled || is_suspended(w) || w->r->n_runs > 0 || strcmp(w->r->done, revision) == 0)
         return;
     const char *hex = strchr(revision, '-');
     snprintf(id, sizeof(id), "%.12s-%" PRId64, hex != NULL ? hex + 1 : revision, ++w->r->runs_made);
@@ -331,7 +337,7 @@ static void follow_schedule(struct work *w)
     w->out->changed |= job_when_begin(w->r, w->spec->when, now_s);
     job_when(&w->spec->cron, w->seen->zone, w->r, now_s, &due);
     w->out->next_instant_s = due.next_s;
-    if (w->spec->suspend)
+    if (is_suspended(w))
         return;
     if (due.any)
         run_what_is_due(w, &due);
@@ -378,7 +384,7 @@ static void begin_attempt(struct work *w, struct job_run *run)
 
 static bool may_start(const struct work *w, const struct job_run *run)
 {
-    return !w->spec->suspend && (run->scheduled_s == 0 || w->seen->now.at.trusted);
+    return !is_suspended(w) && (run->scheduled_s == 0 || w->seen->now.at.trusted);
 }
 
 // A run waits for the ones before it, unless they may run side by side.
@@ -420,7 +426,8 @@ static void start_or_stop(struct work *w)
         const struct inst *inst = job_run_inst(w->seen, run);
         if (!run->begun)
             continue;
-        if (inst != NULL && run->stop != JOB_NO_END && inst->state != INST_STOPPING)
+        bool ends = run->stop != JOB_NO_END || w->seen->stopped;
+        if (inst != NULL && ends && inst->state != INST_STOPPING)
             add_step(w, JOB_STOP, run, inst);
         if (inst != NULL || is_begun_here(w, run) || !is_armed(w, run) || !may_start(w, run))
             continue;

@@ -207,7 +207,7 @@ static const char *state_word(const struct job_report *r)
         return "Stopping";
     if (is_over(r))
         return ends[r->record->last_end];
-    if (r->spec->suspend)
+    if (r->spec->suspend || r->seen->stopped)
         return "Suspended";
     if (r->spec->scheduled && !can_schedule(r))
         return "Waiting";
@@ -221,6 +221,8 @@ static void scheduled_condition(struct status *s, const struct job_report *r)
     char at[RFC3339_MAX];
     if (r->spec->suspend)
         status_cond(s, "Scheduled", COND_FALSE, "Suspended", "spec.suspend is true");
+    else if (r->seen->stopped)
+        status_cond(s, "Scheduled", COND_FALSE, "StoppedOffline", "%s", r->stop_why);
     else if (!r->seen->zone_ok)
         status_cond(s, "Scheduled", COND_FALSE, "UnknownTimeZone", "%s", r->zone_error);
     else if (!r->seen->now.at.trusted)
@@ -266,7 +268,7 @@ static void ready_one_shot(struct status *s, const struct job_report *r)
 static void ready_scheduled(struct status *s, const struct job_report *r)
 {
     enum job_end last = r->record->last_end;
-    if (r->spec->suspend || !can_schedule(r) || r->plan->next_instant_s < 0)
+    if (r->spec->suspend || r->seen->stopped || !can_schedule(r) || r->plan->next_instant_s < 0)
         status_cond(s, "Ready", COND_FALSE, "NotScheduled", "no run is scheduled: see the condition Scheduled");
     else if (last == JOB_NO_END || last == JOB_SUCCEEDED || last == JOB_REPLACED)
         status_cond(s, "Ready", COND_TRUE, "Scheduled", "%s", last == JOB_NO_END ? "no run ended yet" : "the last run did not fail");
@@ -283,10 +285,19 @@ static void not_for_this_sort(struct status *s, const char *type, const char *re
         status_cond(s, type, COND_FALSE, reason, "%s", text);
 }
 
+static void suspended_condition(struct status *s, const struct job_report *r)
+{
+    if (r->spec->suspend)
+        status_cond(s, "Suspended", COND_TRUE, "Suspended", "nothing is started; what runs may end");
+    else if (r->seen->stopped)
+        status_cond(s, "Suspended", COND_TRUE, "StoppedOffline", "%s", r->stop_why);
+    else
+        status_cond(s, "Suspended", COND_FALSE, "NotSuspended", "spec.suspend is not set");
+}
+
 static void conditions(struct status *s, const struct job_report *r)
 {
-    status_cond(s, "Suspended", r->spec->suspend ? COND_TRUE : COND_FALSE, r->spec->suspend ? "Suspended" : "NotSuspended",
-                r->spec->suspend ? "nothing is started; what runs may end" : "spec.suspend is not set");
+    suspended_condition(s, r);
     if (r->spec->scheduled) {
         scheduled_condition(s, r);
         ready_scheduled(s, r);
@@ -298,6 +309,8 @@ static void conditions(struct status *s, const struct job_report *r)
         ready_one_shot(s, r);
         not_for_this_sort(s, "Scheduled", "NoSchedule", "spec.schedule is not set");
     }
+    if (r->seen->stopped && !is_over(r))
+        status_cond(s, "Ready", COND_FALSE, "StoppedOffline", "%s", r->stop_why);
     if (r->error != NULL)
         status_cond(s, "Ready", COND_FALSE, "StartFailed", "%s", r->error);
 }

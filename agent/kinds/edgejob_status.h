@@ -33,6 +33,7 @@ struct job_report {
     const struct job_seen *seen;
     const struct job_plan *plan;
     const char *zone_error; // why the time zone is not known
+    const char *stop_why;   // which policy stopped it
     const char *error;      // a start that the port refused; NULL = none
 };
 // Everything but `runs`.

@@ -219,7 +219,85 @@ static void test_config_waits(void)
     rig_end(&r);
 }
 
+#define JOB "edgejobs", "j"
+
+static int64_t job_count(const char *field)
+{
+    return strtoll(rig_field(&r, JOB, field), NULL, 10);
+}
+
+static void behave(int64_t run_ms)
+{
+    port_fake_behave(r.port, NULL, &(struct fake_behaviour){ .run_ms = run_ms, .exit_code = 0, .stop_ms = 500 });
+}
+
+static void test_job_waits(void)
+{
+    rig_start(&r);
+    behave(60000);
+    apply("p", CLOSED);
+    rig_apply(&r, JOB, "{\"command\":[\"a\"]}");
+    rig_run(&r, SETTLE_MS);
+    is_str(rig_field(&r, JOB, "state"), "\"Running\"", "a new job does not wait");
+    rig_apply(&r, JOB, "{\"command\":[\"b\"]}");
+    rig_run(&r, SETTLE_MS);
+    is_str(rig_condition(&r, JOB, "Waiting"), "True MaintenanceWindow", "another revision does");
+    is_int(rig_events(&r, "RunReplaced"), 0, "and what runs goes on");
+    rig_run(&r, 120000);
+    is_int(job_count("succeeded"), 1, "to its end");
+    is_str(rig_condition(&r, JOB, "Waiting"), "True MaintenanceWindow", "the other waits on");
+    apply("p", OPEN);
+    rig_run(&r, 120000);
+    is_int(job_count("succeeded"), 2, "an open window lets it run");
+    is_str(rig_condition(&r, JOB, "Waiting"), "", "it waits no more");
+    apply("p", CLOSED);
+    rig_apply(&r, JOB, "{\"command\":[\"b\"],\"schedule\":\"* * * * *\"}");
+    rig_apply(&r, JOB, "{\"command\":[\"c\"],\"schedule\":\"* * * * *\"}");
+    rig_run(&r, 600000);
+    is_str(rig_condition(&r, JOB, "Waiting"), "", "with a schedule nothing waits");
+    ok(job_count("succeeded") > 4, "and it runs by its own");
+    rig_apply(&r, JOB, "{\"command\":[\"c\"]}");
+    rig_run(&r, SETTLE_MS);
+    is_str(rig_condition(&r, JOB, "Waiting"), "True MaintenanceWindow", "taking the schedule away would run it now: that waits");
+    rig_end(&r);
+}
+
 // --- Who stops offline
+
+static void test_job_stops_offline(void)
+{
+    rig_start(&r);
+    behave(60000);
+    policy_link(r.policy, true);
+    apply("p", "{\"offline\":[{\"behavior\":\"Stop\",\"after\":\"10s\",\"selector\":{\"kinds\":[\"EdgeJob\"]}}]}");
+    rig_apply(&r, JOB, "{\"command\":[\"a\"],\"backoffLimit\":1}");
+    rig_apply(&r, "edgejobs", "cron", "{\"command\":[\"a\"],\"schedule\":\"*/5 * * * *\",\"startingDeadlineSeconds\":3600}");
+    rig_apply(&r, APP, "{\"command\":[\"a\"]}");
+    rig_run(&r, SETTLE_MS);
+    is_str(rig_field(&r, JOB, "state"), "\"Running\"", "a job runs");
+    policy_link(r.policy, false);
+    rig_run(&r, 11000);
+    is_str(rig_condition(&r, JOB, "Ready"), "False StoppedOffline", "offline for too long it is stopped");
+    is_str(rig_field(&r, JOB, "state"), "\"Suspended\"", "nothing of it runs");
+    is_str(rig_condition(&r, JOB, "Suspended"), "True StoppedOffline", "as if suspended");
+    is_int(rig_events(&r, "StoppedOffline"), 2, "which is told, of each");
+    rig_run(&r, 1200000);
+    is_str(rig_field(&r, JOB, "active.0.state"), "\"BackOff\"", "its run waits");
+    is_str(rig_field(&r, "edgejobs", "cron", "state"), "\"Suspended\"", "a schedule stands");
+    is_int(strtoll(rig_field(&r, "edgejobs", "cron", "succeeded"), NULL, 10), 0, "nothing of it ran");
+    ok(strcmp(rig_condition(&r, APP, "Ready"), "False StoppedOffline") != 0, "an app that is not selected is not stopped");
+    rig_power_cut(&r);
+    behave(60000);
+    rig_run(&r, 60000);
+    is_str(rig_field(&r, JOB, "state"), "\"Suspended\"", "a reboot begins nothing");
+    policy_link(r.policy, true);
+    rig_run(&r, 200000);
+    is_int(job_count("succeeded"), 1, "the server does: the run is tried again");
+    is_str(rig_field(&r, JOB, "runs.0.attempts"), "2", "as after an attempt that failed");
+    is_str(rig_condition(&r, JOB, "Ready"), "True Succeeded", "and is ready");
+    ok(strtoll(rig_field(&r, "edgejobs", "cron", "succeeded"), NULL, 10) == 1, "of the instants meanwhile the latest runs");
+    rig_end(&r);
+}
 
 static void test_stops_offline(void)
 {
@@ -257,6 +335,8 @@ int main(void)
     test_shared();
     test_waiting();
     test_config_waits();
+    test_job_waits();
     test_stops_offline();
+    test_job_stops_offline();
     return done_testing();
 }
