@@ -103,6 +103,13 @@ uint32_t crc32c_bytes(uint32_t crc, const void *p, size_t n);
 // row_crc('table', columns...), to be written with each change and compared with each read. For a row where it differs: counts it and returns E_CORRUPT.
 int db_bad_row(struct db *db, const char *table, const char *key, struct err *e);
 
+// A look at a store that nobody has open, which changes nothing: every page and every checksum. E_NOTFOUND: there is none; E_FORBIDDEN;
+// E_UNSUP: a newer one; E_CORRUPT says what is wrong. out is filled as far as it was read.
+struct db_look {
+    int64_t bytes, rows, rows_bad;
+};
+int db_look(struct disk *d, const char *path, struct db_look *out, struct err *e) MUST_USE;
+
 struct db_stats {
     uint64_t commits, rows_bad_crc, nospc;
     uint64_t commit_ns_total, commit_ns_max; // of the clock's milliseconds

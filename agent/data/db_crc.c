@@ -79,6 +79,14 @@ uint32_t db_crc_value(uint32_t crc, struct sqlite3_value *v)
     }
 }
 
+bool db_row_ok(sqlite3_stmt *st, const struct db_table *t)
+{
+    uint32_t crc = db_crc_bytes(0, true, t->name, strlen(t->name));
+    for (int i = !t->rowid; i < t->columns - 1; i++)
+        crc = db_crc_value(crc, sqlite3_column_value(st, i));
+    return sqlite3_column_int64(st, t->columns - 1) == (int32_t)crc;
+}
+
 static void row_crc(sqlite3_context *ctx, int n, sqlite3_value **v)
 {
     uint32_t crc = 0;

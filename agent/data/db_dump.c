@@ -33,18 +33,10 @@ static int dump_value(struct buf *out, sqlite3_stmt *st, int col, struct err *e)
     }
 }
 
-static bool crc_ok(sqlite3_stmt *st, const struct db_table *t)
-{
-    uint32_t crc = db_crc_bytes(0, true, t->name, strlen(t->name));
-    for (int i = !t->rowid; i < t->columns - 1; i++)
-        crc = db_crc_value(crc, sqlite3_column_value(st, i));
-    return sqlite3_column_int64(st, t->columns - 1) == (int32_t)crc;
-}
-
 static int dump_row(struct buf *out, sqlite3_stmt *st, const struct db_table *t, struct err *e)
 {
     buf_reset(out);
-    int r = buf_addf(out, e, "{\"table\":\"%s\",\"crc_ok\":%s,\"row\":{", t->name, crc_ok(st, t) ? "true" : "false");
+    int r = buf_addf(out, e, "{\"table\":\"%s\",\"crc_ok\":%s,\"row\":{", t->name, db_row_ok(st, t) ? "true" : "false");
     for (int i = 0; i < t->columns - 1 && r == 0; i++) {
         r = buf_addf(out, e, "%s\"%s\":", i > 0 ? "," : "", sqlite3_column_name(st, i));
         if (r == 0)

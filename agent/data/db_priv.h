@@ -74,6 +74,8 @@ int db_quick_check(struct sqlite3 *sq, struct err *e) MUST_USE;
 // db_schema.c: what the tables are.
 
 int db_migrate(struct sqlite3 *sq, struct err *e) MUST_USE;
+// Whether it is a store of ours: E_UNSUP one of a newer program, E_CORRUPT. Writes nothing.
+int db_check_version(struct sqlite3 *sq, struct err *e) MUST_USE;
 // Tables and the number of their columns, for salvage. NULL ends.
 struct db_table {
     const char *name;
@@ -84,6 +86,8 @@ extern const struct db_table db_tables[];
 
 // db_crc.c
 
+// The row that a "SELECT *" of the table stands at has the checksum that it should have.
+bool db_row_ok(struct sqlite3_stmt *st, const struct db_table *t);
 int db_add_crc_function(struct sqlite3 *sq, struct err *e) MUST_USE;
 // One value's share in a row's CRC.
 uint32_t db_crc_null(uint32_t crc);

@@ -126,6 +126,13 @@ static int migrate(struct sqlite3 *sq, const char *const *step, int64_t known, s
     return r != 0 ? err_wrap(e, "bringing the store to schema %lld", (long long)known) : 0;
 }
 
+int db_check_version(struct sqlite3 *sq, struct err *e)
+{
+    int64_t v = 0;
+    int r = db_query_int(sq, "PRAGMA user_version", &v, e);
+    return r == 0 ? check_version(sq, v, ARRAY_LEN(steps), e) : r;
+}
+
 int db_migrate(struct sqlite3 *sq, struct err *e)
 {
     return migrate(sq, steps, ARRAY_LEN(steps), e);
