@@ -263,6 +263,13 @@ static const struct port_ops exec_ops = {
     .free = exec_free,
 };
 
+int port_exec_try(struct loop *l, const char *path, struct err *e)
+{
+    struct exec_port p = { .port = { .ops = &exec_ops }, .loop = l, .self = (char *)(uintptr_t)path, .dir_fd = -1 };
+    int r = exec_probe(&p.port, e);
+    return r == 0 ? exec_try_shim(path, e) : r;
+}
+
 // --- making one
 
 static int copy_conf(struct exec_port *p, const struct exec_port_conf *c, struct err *e)

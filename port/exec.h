@@ -61,6 +61,8 @@ struct exec_fds {
 // Starts `limpet shim NAME`. E_BUSY: no process to be had.
 int exec_spawn(const struct exec_port *p, const char *name, const struct exec_fds *fds, int *pid, struct err *e) MUST_USE;
 // A pidfd in the loop. E_BUSY when there are no descriptors left.
+// "limpet shim" and no more: 0 when it ran and said so. Blocks for as long as that takes.
+int exec_try_shim(const char *path, struct err *e) MUST_USE;
 int exec_watch_pid(struct exec_port *p, struct loop_fd *f, int pid, void (*fn)(struct loop_fd *, unsigned), struct err *e) MUST_USE;
 void exec_fd_close(struct exec_port *p, struct loop_fd *f); // out of the loop and closed; safe when fd is -1
 // Takes the exit status if it was our child; false: it was not, or has not ended.

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "port/exec.h"
+#include "shim/shim.h"
 
 enum { FD_HIGH = 16 }; // above every number a shim is born with
 
@@ -86,6 +87,28 @@ int exec_spawn(const struct exec_port *p, const char *name, const struct exec_fd
     if (r == EMFILE || r == ENFILE)
         return err_set(e, E_BUSY, "starting %s: %s", name, strerror(r));
     return r != 0 ? err_sys(e, r, "starting %s under %s", name, p->self) : 0;
+}
+
+int exec_try_shim(const char *path, struct err *e)
+{
+    char *argv[] = { "limpet", "shim", NULL }, *env[] = { NULL };
+    posix_spawn_file_actions_t fa;
+    int none = -1, status = 0;
+    pid_t pid = 0;
+    int r = posix_spawn_file_actions_init(&fa);
+    if (r == 0)
+        r = put_output(&fa, -1, &none);
+    if (r == 0)
+        r = posix_spawn(&pid, path, &fa, NULL, argv, env);
+    posix_spawn_file_actions_destroy(&fa);
+    if (r != 0)
+        return err_sys(e, r, "starting a supervisor");
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_sys(e, errno, "waiting for a supervisor");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != SHIM_USAGE)
+        return err_set(e, E_UNSUP, "a supervisor does not come to life (status 0x%x)", (unsigned)status);
+    return 0;
 }
 
 // --- processes as descriptors

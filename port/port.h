@@ -146,6 +146,8 @@ struct exec_port_conf {
     const char *log_dir;
     const char *self; // path of the limpet binary that can be run as `limpet shim`
 };
+// Can a supervisor be started here? Starts one that is told nothing and ends at once, and waits for that. Writes nothing. E_UNSUP, E_BUSY.
+int port_exec_try(struct loop *l, const char *self, struct err *e) MUST_USE;
 int port_exec_new(struct port **out, struct loop *l, struct disk *d, const struct exec_port_conf *c, struct err *e) MUST_USE;
 int port_null_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // accepts everything, does nothing, says so
 int port_fake_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // test/sim and unit tests; control by port_fake_*

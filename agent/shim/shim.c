@@ -24,7 +24,6 @@
 #include "shim/spec.h"
 
 enum {
-    EXIT_USAGE = 64,
     CHUNK = 8192,      // bytes of output moved at once
     LAST_CHUNKS = 128, // moved at most after everybody has ended: a stranger may hold the pipe
     SWEEP_MS = 200,    // between two looks for descendants that are still there
@@ -398,7 +397,7 @@ static void become_supervisor(struct shim *s)
 static int usage(void)
 {
     fputs("limpet shim: started by the agent only; see `limpet status`\n", stderr);
-    return EXIT_USAGE;
+    return SHIM_USAGE;
 }
 
 int shim_main(int argc, char **argv)

@@ -17,6 +17,8 @@
 #ifndef SHIM_SHIM_H
 #define SHIM_SHIM_H
 
+enum { SHIM_USAGE = 64 }; // exit code of one that was told nothing
+
 #define SHIM_LOCK "lock"
 #define SHIM_STATE "state"
 #define SHIM_EXIT "exit"
