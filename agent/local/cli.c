@@ -30,8 +30,14 @@ static const struct cli_command commands[] = {
     { "status", "[-o json]", "how the agent is: link, sources, lease, outbox",
       "Exit code 0: online. 1: offline, standing by or identity lost (everything keeps running). 3: no agent runs here.\n", true,
       cli_status },
+    { "check", "[-o json]", "look at everything that can be wrong: configuration, credential, way to the server, rights, machine",
+      "Each check is ok, warn, fail or skip, with what was seen, the likely cause and a remedy; it changes nothing. Exit code 0: all are\n"
+      "ok, warn or skip. 1: one failed. As root it sees the most.\n",
+      false, cli_check },
     { "get", "[KIND [NAME]] [-o json|diff]", "objects of this node with their state; differences between spec and machine",
       "KIND is a plural, singular, kind or short name (edgeapps, eapp, EdgeConfig ...).\n", true, cli_get },
+    { "describe", "KIND NAME [-o json]", "an object with conditions, differences and events, laid out as kubectl describe does", "", true,
+      cli_describe },
     { "logs", "[KIND/]NAME [-f] [--index N | --run RUN] [--tail BYTES]", "output of an EdgeApp or EdgeJob", "", true, cli_logs },
     { "outbox", "[--all] [-o json]", "what the server still has to hear, oldest first",
       "--all shows the events that were acknowledged too, as far as they are kept.\n", true, cli_outbox },
@@ -169,7 +175,7 @@ int cli_ask(const struct cli *c, const struct json *request, int (*fn)(void *ctx
     struct buf text AUTO_BUF = BUF_INIT(64 * 1024);
     int rc = json_print(request, &text, e);
     if (rc == 0)
-        rc = control_ask(&c->config, buf_str(&text), on_answer, &a, e);
+        rc = control_ask(&c->config, buf_str(&text), c->patience_ms, on_answer, &a, e);
     if (a.error.cls != 0) {
         *e = a.error;
         return e->cls;
@@ -190,11 +196,16 @@ static int cmd_run(struct cli *c)
     return c->hooks->run(&c->config, LIMPET_VERSION);
 }
 
+int cli_load(struct cli *c, struct buf *problems, struct err *e)
+{
+    return config_load(&c->config, c->disk, c->config_file, c->config_named, c->sets, environ, problems, e);
+}
+
 static int load(struct cli *c)
 {
     struct buf problems AUTO_BUF = BUF_INIT(1024 * 1024);
     struct err e = ERR_INIT;
-    int rc = config_load(&c->config, c->disk, c->config_file, c->config_named, c->sets, environ, &problems, &e);
+    int rc = cli_load(c, &problems, &e);
     if (rc == 0)
         return 0;
     fputs(buf_str(&problems), stderr);

@@ -20,6 +20,7 @@ struct cli {
     bool config_named;
     const char *sets[CLI_SETS_MAX + 1];
     size_t n_sets;
+    int64_t patience_ms; // for an answer of the agent, 0 = for ever
     const struct cli_hooks *hooks;
     int argc; // what is left after the global options; argv[0] is the command
     char **argv;
@@ -44,6 +45,11 @@ const char *cli_path(const char *name, char out[PATH_MAX]);
 int cli_ask(const struct cli *c, const struct json *request, int (*fn)(void *ctx, const struct json *line), void *ctx, struct err *e);
 struct json *cli_request(const char *op);
 
+// Fills c->config; `problems` gets one line each. E_INVAL ...
+int cli_load(struct cli *c, struct buf *problems, struct err *e) MUST_USE;
+
+int cli_check(struct cli *c);
+int cli_describe(struct cli *c);
 int cli_status(struct cli *c);
 int cli_get(struct cli *c);
 int cli_logs(struct cli *c);

@@ -211,7 +211,7 @@ static int op_get(struct client *c, const struct json *q, struct err *e)
     return rc;
 }
 
-static int key_of_request(struct client *c, const struct json *q, const struct kind **k, char key[KEY_MAX], struct err *e)
+int control_key_of(struct client *c, const struct json *q, const struct kind **k, char key[KEY_MAX], struct err *e)
 {
     const char *kind = json_str(json_get(q, "kind")), *name = json_str(json_get(q, "name"));
     if (kind == NULL || name == NULL)
@@ -226,7 +226,7 @@ static int op_diff(struct client *c, const struct json *q, struct err *e)
 {
     const struct kind *k;
     char key[KEY_MAX];
-    int rc = key_of_request(c, q, &k, key, e);
+    int rc = control_key_of(c, q, &k, key, e);
     if (rc < 0)
         return rc;
     struct json *list = json_array(), *j = json_object();
@@ -453,9 +453,12 @@ static const struct op {
     bool changes; // uid 0 only
     int (*fn)(struct client *c, const struct json *q, struct err *e);
 } ops[] = {
-    { "status", false, op_status },      { "get", false, op_get },      { "diff", false, op_diff },       { "logs", false, op_logs },
-    { "outbox", false, op_outbox },      { "resync", true, op_resync }, { "restart", true, op_restart },  { "leave", true, op_leave },
-    { "policy", false, control_policy }, { "dump", true, op_dump },     { "leaving", false, op_leaving },
+    { "status", false, op_status },      { "get", false, op_get },
+    { "diff", false, op_diff },          { "logs", false, op_logs },
+    { "outbox", false, op_outbox },      { "resync", true, op_resync },
+    { "restart", true, op_restart },     { "leave", true, op_leave },
+    { "policy", false, control_policy }, { "describe", false, control_describe },
+    { "dump", true, op_dump },           { "leaving", false, op_leaving },
 };
 
 static int dispatch(struct client *c, const struct json *q, struct err *e)

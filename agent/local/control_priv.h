@@ -33,7 +33,10 @@ struct control {
     struct client clients[CONTROL_CLIENTS];
 };
 
-int control_policy(struct client *c, const struct json *q, struct err *e); // control_policy.c
+int control_describe(struct client *c, const struct json *q, struct err *e); // control_describe.c
+int control_policy(struct client *c, const struct json *q, struct err *e);   // control_policy.c
+// The kind and the key that a request names. E_NOTFOUND: no such kind.
+int control_key_of(struct client *c, const struct json *q, const struct kind **k, char key[KEY_MAX], struct err *e);
 // Answers the request in c->in. Appends lines to c->out; the last one is an end or an error unless c->streaming was set.
 void control_answer(struct client *c, const char *request, size_t len);
 // The next piece of a streamed log. > 0: there may be more at once; 0: not now; < 0: it is over (the last line was added).

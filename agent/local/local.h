@@ -31,8 +31,12 @@ struct control_conf {
 int control_start(struct control **out, struct loop *l, const struct config *c, const struct control_conf *conf, struct err *e) MUST_USE;
 void control_stop(struct control *c);
 
-// Client side, blocking, for the command line. Calls line() for each answer line. E_OFFLINE: no agent runs here.
-int control_ask(const struct config *c, const char *request, int (*line)(void *ctx, const char *json, size_t len), void *ctx,
-                struct err *e) MUST_USE;
+// Client side, blocking, for the command line. Calls line() for each answer line. E_OFFLINE: no agent runs here. E_TIMEOUT: patience_ms
+// passed without a byte (0 = for ever).
+int control_ask(const struct config *c, const char *request, int64_t patience_ms, int (*line)(void *ctx, const char *json, size_t len),
+                void *ctx, struct err *e) MUST_USE;
+
+// E_BUSY: an agent has the lock of the run directory. 0: none has, or we may not look.
+int control_lock_free(const struct config *c, struct err *e) MUST_USE;
 
 #endif

@@ -58,7 +58,7 @@ bare() { "$limpet" --config "$work/bare.ini" "$@"; }
 
 run_is 0 'limpet --help' "$limpet" --help
 commands=$(sed -n 's/^  \([a-z-]\+\) .*/\1/p' <<<"$out" | tr '\n' ' ')
-is "$commands" 'run join leave status get logs outbox policy resync store check-config version help ' 'lists every command'
+is "$commands" 'run join leave status check get describe logs outbox policy resync store check-config version help ' 'lists every command'
 for command in $commands; do
 	run_is 0 "limpet $command --help" "$limpet" "$command" --help
 	like "$out" "^usage: limpet $command" 'shows its usage on standard output'
@@ -87,6 +87,14 @@ bad_usage leave --no
 bad_usage leave
 bad_usage status now
 bad_usage status -o yaml
+bad_usage check now
+bad_usage check -o yaml
+bad_usage check -o
+bad_usage describe
+bad_usage describe eapp
+bad_usage describe eapp a b
+bad_usage describe eapp a -o yaml
+bad_usage describe --all
 bad_usage get -o yaml
 bad_usage get -o
 bad_usage get -o diff

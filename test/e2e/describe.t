@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# limpet describe beside kubectl describe: the same object, laid out alike; what only the node knows besides; and offline.
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=../cluster/lib.sh
+. "$here/../cluster/lib.sh"
+# shellcheck source=agent.sh
+. "$here/agent.sh"
+
+node=alpha
+ns=$(ns_of $node)
+files=$work/$node/files
+
+cluster_up
+"$limpetctl" install >/dev/null || bail_out 'limpetctl install'
+agent_new $node
+agent_join $node >/dev/null || bail_out 'join'
+agent_start $node
+app_yaml web | put
+file_yaml motd "$files/motd" hello | put
+put <<-YAML
+	apiVersion: edge.limpet.dev/v1alpha1
+	kind: EdgeJob
+	metadata:
+	  name: once
+	  labels: {tier: back, app: report}
+	  annotations: {note: "two\nlines", short: "one line"}
+	spec: {command: ["/bin/sh", "-c", "echo done"]}
+YAML
+eventually 30 'an app is Ready' ready eapp web
+eventually 30 'a file is there' file_is "$files/motd" hello
+done_once() { [[ $(k get ejob once -n "$ns" -o 'jsonpath={.status.conditions[?(@.type=="Complete")].status}{.status.state}') =~ True|Succeeded|Complete ]]; }
+eventually 30 'a job is done' done_once
+eventually 60 'everything was reported' matches '^nothing' L $node outbox
+
+# object TEXT: the part above the events, without what changes with a write of the same and what kubectl does not have.
+object() { sed -n '/^Events:/q; /^Reported: /d; /^Differences: /d; /^  Resource Version: /d; p'; }
+# Widths are those of the widest label below each other: the two lines that kubectl lacks stand after the status.
+for what in 'edgeapp web' 'edgeconfig motd' 'edgejob once' "edgenode $node"; do
+	# shellcheck disable=SC2086 # two words
+	k describe $what -n "$ns" >"$work/theirs"
+	# shellcheck disable=SC2086
+	L $node describe $what >"$work/ours"
+	object <"$work/theirs" >"$work/theirs.object"
+	object <"$work/ours" >"$work/ours.object"
+	ok "$what: as kubectl describe has it" diff -u "$work/theirs.object" "$work/ours.object"
+done
+
+# Events: type, reason, and message of each, in order.
+rows() { sed -n '/^Events:/,$p' | sed -n 's/^  \(Normal\|Warning\) *\([A-Za-z]*\) .* edge.limpet.dev\/limpet  *\(.*\)$/\1 \2 \3/p'; }
+k describe edgeapp web -n "$ns" | rows >"$work/theirs"
+L $node describe edgeapp web | rows >"$work/ours"
+ok 'there are events' test -s "$work/ours"
+ok 'the same events' diff -u "$work/theirs" "$work/ours"
+L $node describe edgeapp web | sed -n '/^Events:/,$p' | head -n 3 | tr -s ' -' >"$work/ours"
+k describe edgeapp web -n "$ns" | sed -n '/^Events:/,$p' | head -n 3 | tr -s ' -' >"$work/theirs"
+is "$(<"$work/ours")" "$(<"$work/theirs")" 'under the same heading'
+
+like "$(L $node describe eapp web)" $'\nReported: +yes\nDifferences: +<none>\n' 'the server has heard it, and nothing differs'
+L $node describe eapp web -o json >"$work/json"
+is "$(jq -r '[.object.metadata.name, .reported, (.differences | length), (.events | type)] | map(tostring) | join(" ")' "$work/json")" 'web true 0 array' 'as JSON'
+L $node describe eapp nobody >"$work/out" 2>"$work/err"
+is $? 1 'an object that is not there: exit status'
+like "$(<"$work/err")" 'not found' 'and it says so'
+
+# Offline: from the agent's own store, with what happened meanwhile.
+cluster stop-apiserver --kill >/dev/null
+kill -KILL "$(pids $node web)"
+killed() { L $node describe eapp web | grep -qE '^  (Normal|Warning) +Killed +[0-9]+s +edge.limpet.dev/limpet +instance 0 was ended by signal 9 \[not sent yet\]$'; }
+eventually 30 'offline: the event of a kill, not sent yet' killed
+exits() { L $node describe eapp web | grep -A6 'Last Exit:' | grep -qE '^ +Signal: +9$'; }
+eventually 30 'and how the last process ended' exits
+unheard() { L $node describe eapp web | grep -qE '^Reported: +no: '; }
+eventually 30 'the status was not heard' unheard
+like "$(L $node describe edgeconfig motd)" 'Content: +hello' 'a spec from the cache'
+agent_stop $node
+L $node describe eapp web >/dev/null 2>"$work/err"
+is $? 3 'without an agent: exit status'
+like "$(<"$work/err")" 'no agent runs here' 'and it says so'
+done_testing
