@@ -10,6 +10,38 @@
 
 enum { PROBE_MS = 15000, SKEW_WARN_S = 60, SKEW_FAIL_S = 3600, DAY_S = 86400, SOON_S = 7 * DAY_S };
 
+// --- one exchange ----------------------------------------------------------------------------------------------------------------
+
+static void ask_for_version(struct check *k)
+{
+    CLEANUP(kube_call_fini) struct kube_call call;
+    struct kube kube = { .transport = k->stranger };
+    kube_call_init(&call, &kube);
+    call.http.total_timeout_ms = check_limit(k, PROBE_MS);
+    int rc = kube_raw(&call, "GET", "/version", NULL, NULL, 0, &k->probe_err);
+    if (rc == 0)
+        rc = kube_wait(k->loop, &call, &k->probe_err);
+    k->wall_sec = k->cli->clock.ops->wall_us(&k->cli->clock) / 1000000;
+    http_look(k->stranger, &k->look);
+    k->head = call.http.head;
+    if (rc < 0 && k->head.status != 0 && k->look.step == HTTP_ANSWERED)
+        k->probe_err = ERR_INIT; // 401 and 403 are answers
+}
+
+static void probe(struct check *k)
+{
+    if (!k->probed)
+        ask_for_version(k);
+    k->probed = true;
+}
+
+// Everything that is judged by time asks the server's clock first, where it can be had.
+int64_t check_now(const struct check *k)
+{
+    bool told = k->probed && k->head.verified && k->head.date_sec > 0;
+    return told ? k->head.date_sec : clock_wall_us(&k->cli->clock) / 1000000;
+}
+
 // --- the credential --------------------------------------------------------------------------------------------------------------
 
 static const char *const sources[] = {
@@ -107,6 +139,7 @@ void check_expiry(struct check *k, struct check_result *r)
     int64_t began, expires;
     const char *what;
     char at[RFC3339_MAX], when[48];
+    probe(k);
     if (!find_expiry(k, &what, &began, &expires)) {
         check_say(r, CHECK_OK, "the %s names no expiry", what);
         return;
@@ -125,34 +158,8 @@ void check_expiry(struct check *k, struct check_result *r)
         check_remedy(r, k->from == CREDENTIAL_IDENTITY ? "let the agent reach the server before then" : "put a new one in its place");
 }
 
-// --- one exchange ----------------------------------------------------------------------------------------------------------------
+// --- step by step --------------------------------------------------------------------------------------------------------------
 
-static void probe(struct check *k)
-{
-    CLEANUP(kube_call_fini) struct kube_call call;
-    struct kube kube = { .transport = k->stranger };
-    if (k->probed)
-        return;
-    k->probed = true;
-    kube_call_init(&call, &kube);
-    call.http.total_timeout_ms = check_limit(k, PROBE_MS);
-    int rc = kube_raw(&call, "GET", "/version", NULL, NULL, 0, &k->probe_err);
-    if (rc == 0)
-        rc = kube_wait(k->loop, &call, &k->probe_err);
-    k->wall_sec = k->cli->clock.ops->wall_us(&k->cli->clock) / 1000000;
-    http_look(k->stranger, &k->look);
-    k->head = call.http.head;
-    if (rc < 0 && k->head.status != 0 && k->look.step == HTTP_ANSWERED)
-        k->probe_err = ERR_INIT; // 401 and 403 are answers
-}
-
-int64_t check_now(const struct check *k)
-{
-    bool told = k->probed && k->head.verified && k->head.date_sec > 0;
-    return told ? k->head.date_sec : clock_wall_us(&k->cli->clock) / 1000000;
-}
-
-// Everything that is judged by time asks the server's clock first, where it can be had.
 static const char *host_of(const struct check *k, char out[256])
 {
     const char *colon = strrchr(k->look.where, ':');
@@ -278,12 +285,24 @@ void check_server_clock(struct check *k, struct check_result *r)
     check_remedy(r, "let chrony, systemd-timesyncd or ntpd set the clock; `timedatectl` shows it. Compare the server's, too");
 }
 
+// By the time there it is not valid, by the time here it is, and the two are far apart.
+static bool is_clocks_fault(const struct check *k, int64_t now)
+{
+    bool there = now >= k->look.not_before && now < k->look.not_after;
+    bool here = k->wall_sec >= k->look.not_before && k->wall_sec < k->look.not_after;
+    return k->clock_off && here && !there;
+}
+
 void check_certificate(struct check *k, struct check_result *r)
 {
     char at[RFC3339_MAX], when[48];
     int64_t now = check_now(k);
     if (!k->look.tls) {
         check_say(r, CHECK_OK, "none: http:// on the loopback interface");
+        return;
+    }
+    if (is_clocks_fault(k, now)) {
+        check_needs(r, "server-clock");
         return;
     }
     if (now < k->look.not_before) {
