@@ -33,7 +33,7 @@ struct sim_port {
 struct promise {
     struct list link;
     char name[SIM_NAME_MAX];
-    int64_t at_us; // true time
+    int64_t after_us, at_us; // true times: the look at the outbox that did not show it yet, and the one that did
     int boot;
     bool trusted, kept;
 };
@@ -49,6 +49,7 @@ struct version {
 struct witness {
     struct list promises, versions;
     int64_t last_seq;
+    int64_t seen_us;     // true time of the last look at the outbox
     int64_t readable_ms; // when the store that cannot be read now could last; 0 = it can be read
     uint64_t commits;    // seen so far, of the agent that lives
     bool store_rots;     // since then the store may forget, and say older things again
