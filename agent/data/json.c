@@ -565,20 +565,36 @@ static const char *escape(unsigned char c, char room[8])
     return room;
 }
 
+static size_t plain_run(const char *s, size_t n)
+{
+    size_t i = 0;
+    for (; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
+            break;
+    }
+    return i;
+}
+
+// The character at s, of *len bytes, which is not a plain one.
+static int quote_one(struct buf *out, const char *s, size_t n, size_t *len, struct err *e)
+{
+    char room[8];
+    const char *as = escape((unsigned char)*s, room);
+    *len = utf8_seq(s, n);
+    if (*len == 0) {
+        as = "\xef\xbf\xbd";
+        *len = 1;
+    }
+    return as != NULL ? buf_adds(out, as, e) : buf_add(out, s, *len, e);
+}
+
 int json_quote(struct buf *out, const char *s, size_t n, struct err *e)
 {
     int r = buf_add(out, "\"", 1, e);
     for (size_t i = 0, run; i < n && r == 0; i += run) {
-        char room[8];
-        const char *as = escape((unsigned char)s[i], room);
-        run = utf8_seq(s + i, n - i);
-        if (run == 0) {
-            as = "\xef\xbf\xbd";
-            run = 1;
-        }
-        while (as == NULL && i + run < n && (unsigned char)s[i + run] < 0x80 && escape((unsigned char)s[i + run], room) == NULL)
-            run++; // plain characters go in one piece
-        r = as != NULL ? buf_adds(out, as, e) : buf_add(out, s + i, run, e);
+        run = plain_run(s + i, n - i);
+        r = run > 0 ? buf_add(out, s + i, run, e) : quote_one(out, s + i, n - i, &run, e);
     }
     return r != 0 ? r : buf_add(out, "\"", 1, e);
 }
