@@ -119,13 +119,23 @@ static bool is_shared(const struct work *w)
     return shared != NULL && strcmp(w->parts.ns, shared) == 0 && strcmp(w->parts.ns, w->g->env->ns) != 0;
 }
 
+// Most passes have nothing new to say; their status is not even printed. `slot` is empty when it could not be read.
+static bool is_stored(const struct work *w, uint64_t hash)
+{
+    return w->slot.hash == hash && strcmp(w->slot.key, w->os->key) == 0 && strcmp(w->slot.uid, w->os->uid) == 0;
+}
+
 static int write_status(struct work *w, struct err *e)
 {
     if (!w->os->kind->write_status || is_shared(w))
         return 0;
     struct buf text AUTO_BUF = BUF_INIT(256 * 1024);
     uint64_t hash;
-    int rc = status_finish(w->pass.status, &text, &hash, e);
+    int rc = status_finish(w->pass.status, &hash, e);
+    if (rc == 0 && is_stored(w, hash))
+        return 0;
+    if (rc == 0)
+        rc = status_print(w->pass.status, &text, e);
     if (rc == 0)
         rc = outbox_status_put(w->g->env->outbox, w->os->key, w->os->uid, w->pass.generation, buf_str(&text), text.len, hash, e);
     if (rc < 0)

@@ -182,7 +182,7 @@ static struct json *condition_json(const struct condition *c)
     return j;
 }
 
-int status_finish(struct status *s, struct buf *out, uint64_t *hash, struct err *e)
+int status_finish(struct status *s, uint64_t *hash, struct err *e)
 {
     (void)json_ok();
     struct json *list = json_array();
@@ -194,6 +194,11 @@ int status_finish(struct status *s, struct buf *out, uint64_t *hash, struct err 
     if (!json_ok())
         return err_set(e, E_NOMEM, "status");
     *hash = json_hash(s->body);
+    return 0;
+}
+
+int status_print(const struct status *s, struct buf *out, struct err *e)
+{
     return json_print(s->body, out, e);
 }
 

@@ -27,8 +27,10 @@ enum cond status_cond_value(const struct status *s, const char *type, bool *pres
 void status_keep_prev(struct status *s);                // the previous body stays: for a pass that could not look at the machine
 struct json *status_body(struct status *s);             // for json_set_*: other members
 const struct json *status_prev(const struct status *s); // NULL = none
-// The whole status value with observedGeneration and conditions in a stable order, and its hash by meaning.
-int status_finish(struct status *s, struct buf *out, uint64_t *hash, struct err *e) MUST_USE;
+// The body becomes the whole status value, with observedGeneration and conditions in a stable order. Its hash is by meaning.
+int status_finish(struct status *s, uint64_t *hash, struct err *e) MUST_USE;
+// The text of a finished one.
+int status_print(const struct status *s, struct buf *out, struct err *e) MUST_USE;
 // Does the server's status hold all of ours (by meaning; conditions by type; other members and conditions are not ours)?
 bool status_covered(const struct json *ours, const struct json *servers);
 

@@ -33,7 +33,7 @@ static uint64_t end(struct status *s)
     struct buf b AUTO_BUF = BUF_INIT(sizeof(text) - 1);
     struct err e = ERR_INIT;
     uint64_t hash = 0;
-    if (status_finish(s, &b, &hash, &e) < 0)
+    if (status_finish(s, &hash, &e) < 0 || status_print(s, &b, &e) < 0)
         abort();
     snprintf(text, sizeof(text), "%s", buf_str(&b));
     status_free(s);
