@@ -4,7 +4,7 @@ import collections
 import json
 import time
 
-from node import Node
+from node import CONVERGE_S, Node
 from report import Row
 from rig import BenchError, edgeconfig, wait_for
 
@@ -30,7 +30,7 @@ class Away:
             self.node.app(f"app{a}")
         self.node.start().converge(seconds=600)
         self.node.proxy.refuse()
-        wait_for("the agent notices", 120, self.node.offline, 0.2)
+        wait_for("the agent notices", CONVERGE_S, self.node.offline, 0.2)
 
     def live_on(self):
         """Each object gets so many changes of its status, one after the other; specs change on the server, which the agent cannot hear."""
@@ -123,7 +123,7 @@ def reborn(run):
         node.converge()
         pids = sorted(w[0] for w in node.workloads())
         node.proxy.refuse()
-        wait_for("the agent notices", 120, node.offline, 0.05)
+        wait_for("the agent notices", CONVERGE_S, node.offline, 0.05)
         for name in configs:
             node.drift(name)
             row.harmed += 1

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-from node import Node
+from node import CONVERGE_S, Node
 from report import Row
 from rig import CLUSTER, BenchError, Client, run as command, wait_for
 
@@ -70,7 +70,7 @@ def revoked(run):
         before = pids(node)
         began = time.monotonic()
         kubectl(run.cluster, "delete", "serviceaccount", "limpet", "-n", node.ns)
-        wait_for("the node says that its identity is lost", 120, lambda: node.link() == "IdentityLost", 0.1)
+        wait_for("the node says that its identity is lost", CONVERGE_S, lambda: node.link() == "IdentityLost", 0.1)
         told.append(time.monotonic() - began)
         stands(node, row, before, "identity lost")
         harm_and_heal(node, row, chance)
@@ -130,7 +130,7 @@ def token(run):
         row.tried += 1
         before = pids(node)
         node.proxy.refuse()
-        wait_for("the agent notices", 120, node.offline, 0.05)
+        wait_for("the agent notices", CONVERGE_S, node.offline, 0.05)
         if i % 2 == 0:
             files.new_token()
             time.sleep(run.pick(11, 1))  # for the old one to die
@@ -220,7 +220,7 @@ def crd(run):
         schema["spec"]["properties"]["novelty"] = {"type": "string", "default": f"new {i}."}
         node.client.ask("PATCH", CRD, [{"op": "replace", "path": "/spec/versions/0/schema", "value": spec["versions"][0]["schema"]}], "application/json-patch+json")
         since = time.monotonic()
-        wait_for("the schema is in use", 60, lambda i=i: shows(node, i), 0.1)
+        wait_for("the schema is in use", CONVERGE_S, lambda i=i: shows(node, i), 0.1)
         node.drift(f"d{i}")
         row.harmed += 1
         node.heals()
@@ -263,11 +263,11 @@ def namespace(run):
         row.tried += 1
         before = pids(node)
         node.proxy.refuse()
-        wait_for("the agent notices", 120, node.offline, 0.05)
+        wait_for("the agent notices", CONVERGE_S, node.offline, 0.05)
         kubectl(run.cluster, "delete", "namespace", node.ns)
         command(run.rig.limpetctl, "node", "add", node.name, "--server", f"https://127.0.0.1:{node.proxy.port}", "--force", env=run.cluster.env)
         node.proxy.accept()
-        wait_for("the node says that its identity is lost", 120, lambda: node.link() == "IdentityLost", 0.1)
+        wait_for("the node says that its identity is lost", CONVERGE_S, lambda: node.link() == "IdentityLost", 0.1)
         harm_and_heal(node, row, chance, refresh=False)  # there is nothing on the server to be changed
         for plural, specs in node.specs.items():
             for name, spec in list(specs.items()):
@@ -297,7 +297,7 @@ def twins(run):
     for i in range(run.pick(3, 1)):
         row.tried += 1
         second.launch()
-        wait_for("the second stands by", 60, lambda: second.link() == "Standby", 0.1)
+        wait_for("the second stands by", CONVERGE_S, lambda: second.link() == "Standby", 0.1)
         for n in range(3):
             first.config("c", f"c {i} {n}\n")
             row.changes += 1
@@ -310,16 +310,16 @@ def twins(run):
             first.kill_one(pid)
         for pid, *_ in first.workloads():
             first.kill_one(pid)
-        wait_for("the second takes over", 180, lambda: second.link() == "Online", 0.1)
+        wait_for("the second takes over", CONVERGE_S, lambda: second.link() == "Online", 0.1)
         row.seconds.append(time.monotonic() - died)
-        wait_for("and does the work", 60, lambda: len(second.workloads()) == 2)
+        wait_for("and does the work", CONVERGE_S, lambda: len(second.workloads()) == 2)
         row.arrived = row.changes
         run.step(row)
         first.launch()
-        wait_for("the first stands by", 60, lambda: first.link() == "Standby", 0.1)
+        wait_for("the first stands by", CONVERGE_S, lambda: first.link() == "Standby", 0.1)
         second.stop()
         second.leave_machine()
-        first.converge(seconds=300)
+        first.converge()
     verdict = first.verdict()
     # Each of the two starts the app on its own machine, has counts of its own, and says once more what it said when it was the holder before.
     row.seen, row.twice = verdict.seen, row.twice + [w for w in verdict.twice if not any(x in w for x in ("instance", "before", "driftRepairs"))]

@@ -3,7 +3,7 @@
 import os
 import time
 
-from node import Node, torture_program
+from node import CONVERGE_S, Node, torture_program
 from report import Row
 from rig import wait_for, run as command
 
@@ -32,7 +32,7 @@ def full_disk(run):
         if i % 2:
             node.kill()
             node.launch()
-            wait_for("the agent answers on a full disk", 60, lambda: node.status() is not None)
+            wait_for("the agent answers on a full disk", CONVERGE_S, lambda: node.status() is not None)
             node.heals()
         for name in "abcd":  # more than the store can take without growing
             node.config(name, name * 60000 + f"{i}\n")
@@ -98,7 +98,7 @@ def _step(run, row, node, chance, offset, anew):
     if anew:
         node.kill()
         node.launch()
-        wait_for("the agent answers", 60, lambda: node.status() is not None)
+        wait_for("the agent answers", CONVERGE_S, lambda: node.status() is not None)
     node.drift("d")
     node.kill_workload(chance)
     row.harmed += 2

@@ -73,7 +73,7 @@ class Node(Agent):
 
     def start(self):
         self.launch()
-        wait_for(f"agent {self.name} is online", 120, self.online)
+        wait_for(f"agent {self.name} is online", CONVERGE_S, self.online)
         return self
 
     def kill(self):
@@ -223,7 +223,7 @@ class Node(Agent):
                 raise BenchError(f"{self.name} is not right after {seconds} s: {why}; {self.last_words()}")
             time.sleep(0.02)
 
-    def heals(self, seconds=60):
+    def heals(self, seconds=CONVERGE_S):
         """The machine alone, whatever the link does; seconds it took."""
         began = time.monotonic()
         wait_for(f"{self.name} heals the machine", seconds, lambda: self.machine_is_wrong() is None, 0.02)
