@@ -50,7 +50,12 @@ class Limits:
 
     def delete(self, name):
         self.client.delete(NS, "edgeapps", name)
-        wait_for(f"{name} is gone", LONG, lambda: name not in look(self.machine).objects, 0.3)
+
+        def gone():
+            seen = look(self.machine)
+            return seen.objects and name not in seen.objects
+
+        wait_for(f"{name} is gone", LONG, gone, 0.3)
 
     # --- control groups
 

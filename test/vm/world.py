@@ -199,7 +199,8 @@ def name_of(key):
     return key.rsplit("/", 1)[-1]
 
 
-LOOK = f"limpet store dump; echo \"status $(limpet status -o json)\"; sha256sum {DIR}/* | sed 's/^/file /'; {PROCESSES}"
+# A dump that ends in an error, as of an agent that just starts or is starved, is none: half of the rows would be taken for all of them.
+LOOK = f"limpet store dump >/run/look 2>/run/look.error && cat /run/look; echo \"status $(limpet status -o json)\"; sha256sum {DIR}/* | sed 's/^/file /'; {PROCESSES}"
 
 
 def look(machine):
