@@ -31,6 +31,7 @@ struct check {
     struct loop *loop;
     struct disk *disk;   // the machine's, below [port] root
     int64_t deadline_ms; // monotonic: no network step begins after it
+    bool agent_hangs;    // there is one, and it does not answer: what it has open is not looked at
     struct json *agent;  // what the running agent says of itself, NULL = none answers
     struct cred cred;
     enum credential from;

@@ -43,6 +43,7 @@ static void no_agent(struct check *k, struct check_result *r)
     struct err e = ERR_INIT;
     r->holds = true; // for those that ask it
     if (control_lock_free(k->config, &e) == E_BUSY) {
+        k->agent_hangs = true;
         check_say(r, CHECK_FAIL, "an agent holds the lock of %s, but its control socket is not there", k->config->run_dir);
         check_cause(r, "its run directory was emptied under it, or another process has the lock");
         check_remedy(r, "restart it: systemctl restart limpet. Workloads keep running");
@@ -68,6 +69,7 @@ void check_agent(struct check *k, struct check_result *r)
         check_say(r, CHECK_SKIP, "%s", e.msg);
         check_remedy(r, "run limpet check as root, or as a member of the group %s", k->config->control_group);
     } else {
+        k->agent_hangs = true;
         check_say(r, CHECK_FAIL, "it does not answer: %s", e.msg);
         check_cause(r, "it hangs (a disk that does not answer?), or it is overrun by other clients");
         check_remedy(r, "journalctl -u limpet; systemctl restart limpet. Workloads keep running");

@@ -102,6 +102,8 @@ void check_store(struct check *k, struct check_result *r)
         check_remedy(r, "make it writable: the agent takes the store home by itself, within two minutes");
     } else if (k->agent != NULL) {
         store_of_agent(k, r);
+    } else if (k->agent_hangs) {
+        check_needs(r, "agent");
     } else {
         int rc = db_look(k->disk, path, &l, &e);
         judge_file(k, r, rc, &l, &e);

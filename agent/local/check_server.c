@@ -28,6 +28,14 @@ static void ask_for_version(struct check *k)
         k->probe_err = ERR_INIT; // 401 and 403 are answers
 }
 
+// What went wrong, without the request that it happened to.
+static const char *error_of(const struct check *k)
+{
+    static const char request[] = "GET /version: ";
+    bool begins = strncmp(k->probe_err.msg, request, sizeof(request) - 1) == 0;
+    return k->probe_err.msg + (begins ? sizeof(request) - 1 : 0);
+}
+
 static void probe(struct check *k)
 {
     if (!k->probed)
@@ -173,12 +181,14 @@ void check_name(struct check *k, struct check_result *r)
     probe(k);
     host_of(k, host);
     if (k->look.step == HTTP_RESOLVE) {
-        check_say(r, CHECK_FAIL, "%s", k->probe_err.msg);
+        check_say(r, CHECK_FAIL, "%s", error_of(k));
         check_cause(r, "%s does not exist, or no name server can be reached: is the network up?",
                     k->look.proxied ? "the proxy's name" : host);
         check_remedy(r, "look at /etc/resolv.conf and `ip route`; or put the address into /etc/hosts");
     } else if (k->look.address[0] == '\0' && k->probe_err.cls != 0) {
-        check_say(r, CHECK_FAIL, "%s", k->probe_err.msg);
+        check_say(r, CHECK_FAIL, "%s", error_of(k));
+    } else if (strcmp(host, k->look.address) == 0) {
+        check_say(r, CHECK_OK, "%s is an address, there is no name", host);
     } else {
         check_say(r, CHECK_OK, "%s%s is %s", host, k->look.proxied ? " by a proxy, which" : "", k->look.address);
     }
@@ -190,10 +200,10 @@ void check_tcp(struct check *k, struct check_result *r)
         check_say(r, CHECK_OK, "%s accepts connections%s", k->look.where, k->look.proxied ? ", through the proxy" : "");
         return;
     }
-    check_say(r, CHECK_FAIL, "%s", k->probe_err.msg);
-    check_cause(r, k->look.proxied                               ? "the proxy cannot be reached, or does not let us through"
-                   : strstr(k->probe_err.msg, "refused") != NULL ? "the server is down, or the port is another one"
-                                                                 : "the host is down, there is no route, or a firewall drops the packets");
+    check_say(r, CHECK_FAIL, "%s", error_of(k));
+    check_cause(r, k->look.proxied                          ? "the proxy cannot be reached, or does not let us through"
+                   : strstr(error_of(k), "refused") != NULL ? "the server is down, or the port is another one"
+                                                            : "the host is down, there is no route, or a firewall drops the packets");
     check_remedy(r, "is the API server up? From here: `ip route get %s`; look at firewalls on the way", k->look.address);
 }
 
@@ -222,7 +232,7 @@ static void say_stranger(struct check *k, struct check_result *r)
 void check_tls(struct check *k, struct check_result *r)
 {
     if (k->look.step == HTTP_HANDSHAKE) {
-        check_say(r, CHECK_FAIL, "%s", k->probe_err.msg);
+        check_say(r, CHECK_FAIL, "%s", error_of(k));
         say_stranger(k, r);
     } else if (!k->look.tls) {
         check_say(r, CHECK_OK, "none: http:// on the loopback interface");
@@ -234,7 +244,7 @@ void check_tls(struct check *k, struct check_result *r)
 void check_answer(struct check *k, struct check_result *r)
 {
     if (k->probe_err.cls != 0) {
-        check_say(r, CHECK_FAIL, "%s", k->probe_err.msg);
+        check_say(r, CHECK_FAIL, "%s", error_of(k));
         check_cause(r, "it takes the connection and does not answer as an API server does: overload, or something else listens there");
         check_remedy(r, "look at the API server's log and load");
     } else if (strcmp(k->head.content_type, "application/json") != 0) {

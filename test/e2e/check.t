@@ -82,6 +82,19 @@ is "$(of server-name needs)" credential 'and what needs it names that'
 
 # --------------------------------------------------------------------------------------------------- the machine, with agent
 
+# An agent that hangs; and one whose control socket somebody removed.
+kill -STOP "${agent_pid[$node]}"
+check "$ini"
+broken 'an agent that hangs' agent '' agent 'does not answer: the agent says nothing'
+is "$(of store needs)" agent 'what it has open is left alone'
+kill -CONT "${agent_pid[$node]}"
+mv "$work/$node/run/control.sock" "$work/control.sock"
+check "$ini"
+broken 'an agent without its socket' agent '' agent 'holds the lock'
+mv "$work/control.sock" "$work/$node/run/control.sock"
+check "$ini"
+is "$(names fail)$(names warn)$(names skip)" '' 'both put right: every line is ok'
+
 # Another holder of the lease, while the agent runs and while it does not.
 take_lease() {
 	k patch lease $node -n "$ns" --type merge -p "{\"spec\":{\"holderIdentity\":\"somebody\",\"leaseDurationSeconds\":3600,\"renewTime\":\"$(date -u +%FT%T.000000Z)\"}}" >/dev/null
