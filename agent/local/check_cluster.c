@@ -132,6 +132,10 @@ void check_crds(struct check *k, struct check_result *r)
     struct json *list AUTO_JSON = NULL;
     char path[200], missing[MISSING_MAX] = "";
     struct err e = ERR_INIT;
+    if (k->config->server_metaserver) {
+        check_say(r, CHECK_SKIP, "KubeEdge's MetaServer cannot be asked for types");
+        return;
+    }
     snprintf(path, sizeof(path), "/apis/%s/%s", kinds[0]->type.group, kinds[0]->type.version);
     int rc = get_path(k, path, &list, &e);
     if (rc == E_UNSUP || rc == E_NOTFOUND) {

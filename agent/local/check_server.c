@@ -247,6 +247,8 @@ void check_answer(struct check *k, struct check_result *r)
         check_say(r, CHECK_FAIL, "%s", error_of(k));
         check_cause(r, "it takes the connection and does not answer as an API server does: overload, or something else listens there");
         check_remedy(r, "look at the API server's log and load");
+    } else if (k->config->server_metaserver && k->head.status < 500) {
+        check_say(r, CHECK_OK, "something answers, as KubeEdge's MetaServer does");
     } else if (strcmp(k->head.content_type, "application/json") != 0) {
         check_say(r, CHECK_FAIL, "status %d with %s: this is not an API server", k->head.status,
                   k->head.content_type[0] != '\0' ? k->head.content_type : "no content type");
