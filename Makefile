@@ -341,7 +341,7 @@ $(TORTURE_BIN): $(O)/obj/agent/main.o $(O)/obj/test/torture/clock_file.o $(LIB)
 
 E2E += $(wildcard test/torture/*.t)
 programs: $(if $(SAN),,$(TORTURE_BIN))
-e2e: $(TORTURE_BIN)
+e2e: $(TORTURE_BIN) $(O)/test/port/conformance_test
 .PHONY: torture
 torture: ## what breaks, on the real thing, until it must come right, then vm-torture: build/torture.json, docs/RELIABILITY.md; TORTURE="--seed N", "--only NAME"
 	@deps/tools.sh bench

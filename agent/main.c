@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "local/credentials.h"
 #include "local/local.h"
+#include "port/poke.h"
+#include "port/runtimes.h"
 #include "shim/shim.h"
 #include "version.h"
 #include "wire/enroll.h"
@@ -225,10 +227,22 @@ static int make_dirs(struct process *p, struct err *e)
 
 static int open_port(struct process *p, struct err *e)
 {
-    struct exec_port_conf pc = { .run_dir = p->config->run_dir, .log_dir = p->config->log_dir, .self = "/proc/self/exe" };
-    if (strcmp(p->config->port_name, "null") == 0)
+    static const char self[] = "/proc/self/exe";
+    const struct config *c = p->config;
+    struct exec_port_conf pc = { .run_dir = c->run_dir, .log_dir = c->log_dir, .self = self };
+    struct systemd_port_conf sc = { .unit_dir = c->port_unit_dir, .run_dir = c->run_dir, .state_dir = c->state_dir, .self = self };
+    struct port *ports[2];
+    if (strcmp(c->port_name, "null") == 0)
         return port_null_new(&p->port, p->loop, e);
-    return port_exec_new(&p->port, p->loop, p->disk, &pc, e);
+    int rc = port_exec_new(&ports[0], p->loop, p->disk, &pc, e);
+    if (rc < 0)
+        return rc;
+    rc = port_systemd_new(&ports[1], ports[0], p->loop, p->disk, &sc, e);
+    if (rc < 0) {
+        ports[0]->ops->free(ports[0]);
+        return rc;
+    }
+    return port_runtimes_new(&p->port, ports, ARRAY_LEN(ports), c->port_name, e);
 }
 
 static void on_restart(void *ctx)
@@ -366,5 +380,7 @@ int main(int argc, char **argv)
     saved_argv = argv;
     if (argc > 1 && strcmp(argv[1], "shim") == 0)
         return shim_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "poke") == 0)
+        return poke_main(argc, argv);
     return cli_main(argc, argv, &hooks);
 }

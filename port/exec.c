@@ -125,10 +125,20 @@ static int start_anew(struct exec_port *p, const struct inst_spec *s, struct err
     return start_new(p, s, e);
 }
 
+// A limit that nobody holds would be worse than none.
+static int check_limits(const struct inst_limits *l, struct err *e)
+{
+    if (l->memory == 0 && l->cpu_milli == 0 && l->pids == 0)
+        return 0;
+    return err_set(e, E_UNSUP, "plain processes are not limited in memory, cpu and pids: runtime systemd is");
+}
+
 static int exec_start(struct port *port, const struct inst_spec *s, struct err *e)
 {
     struct exec_port *p = self(port);
     int r = inst_spec_check(s, e);
+    if (r == 0)
+        r = check_limits(&s->limits, e);
     if (r != 0 || find(port, s->uid) != NULL)
         return r;
     if (p->insts.n >= PORT_INSTANCES_MAX)

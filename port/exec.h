@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec — the port for plain processes, each under its own `limpet shim`. This header is private to port/exec*.c.
+// exec — the port for plain processes, each under its own `limpet shim`. This header is private to port/exec*.c;
+// port/systemd.c signals a process through it.
 //
 //   exec.c        the verbs: start, stop, signal, forget, each
 //   exec_spawn.c  handing a command over to a new process of ours

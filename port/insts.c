@@ -62,7 +62,7 @@ void insts_fini(struct insts *s)
 
 // --- order
 
-static int order(const struct inst *a, const struct inst *b)
+int inst_order(const struct inst *a, const struct inst *b)
 {
     int r = strcmp(a->owner, b->owner);
     if (r == 0)
@@ -75,7 +75,7 @@ static int order(const struct inst *a, const struct inst *b)
 static void insert(struct insts *s, struct inst_node *n)
 {
     struct list *at = s->all.prev;
-    while (at != &s->all && order(&node_of(at)->i, &n->i) > 0)
+    while (at != &s->all && inst_order(&node_of(at)->i, &n->i) > 0)
         at = at->prev;
     list_add_tail(at->next, &n->link);
 }

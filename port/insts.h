@@ -23,6 +23,9 @@ struct insts {
     struct timer tell;
 };
 
+// Before, at or behind: by owner, index, start.
+int inst_order(const struct inst *a, const struct inst *b);
+
 void insts_init(struct insts *s, struct loop *l, struct port *p);
 void insts_fini(struct insts *s); // the nodes must be gone
 

@@ -39,6 +39,17 @@ struct exec_env {
     size_t n_rlimits;
 };
 
+// What the platform does by itself when an instance ends, or the machine boots, while no agent is there. With one, restarts are the kinds'
+// business. Only a platform that outlives the agent knows such a thing (systemd); for others it has no meaning.
+enum inst_restart { INST_RESTART_NO, INST_RESTART_ON_FAILURE, INST_RESTART_ALWAYS };
+
+// Of an instance with all its processes; 0 = none. A platform that cannot hold them refuses the start with E_UNSUP.
+struct inst_limits {
+    int64_t memory;    // bytes
+    int64_t cpu_milli; // thousandths of a processor
+    int64_t pids;      // processes and threads
+};
+
 struct inst_spec {
     const char *uid;   // unique for this start of this instance: [a-z0-9.-]+, shorter than INST_UID_MAX
     const char *owner; // cache key
@@ -49,6 +60,9 @@ struct inst_spec {
     int64_t log_max;      // bytes a file, 0 = 1 MiB
     int log_files;        // 0 = 2
     int64_t grace_ms;     // between SIGTERM and SIGKILL, 0 = 30 s
+    const char *runtime;  // which platform, where there are several (port/runtimes.h); NULL = the node's default
+    enum inst_restart restart;
+    struct inst_limits limits;
 };
 
 enum inst_state {
@@ -71,7 +85,8 @@ struct inst {
     char uid[INST_UID_MAX], owner[INST_OWNER_MAX], revision[INST_REV_MAX];
     int index;
     enum inst_state state;
-    int pid; // 0 when none
+    int pid;      // 0 when none
+    int restarts; // how often the platform restarted it by itself while no agent was looking
     struct instant started, ended;
     struct inst_exit exit; // valid in INST_EXITED
 };
@@ -149,6 +164,16 @@ struct exec_port_conf {
 // Can a supervisor be started here? Starts one that is told nothing and ends at once, and waits for that. Writes nothing. E_UNSUP, E_BUSY.
 int port_exec_try(struct loop *l, const char *self, struct err *e) MUST_USE;
 int port_exec_new(struct port **out, struct loop *l, struct disk *d, const struct exec_port_conf *c, struct err *e) MUST_USE;
+
+struct systemd_port_conf {
+    const char *unit_dir;  // for units that start at boot, with or without an agent: /etc/systemd/system
+    const char *run_dir;   // records of the pokes in <run_dir>/units/
+    const char *state_dir; // environments in <state_dir>/units/
+    const char *self;      // path of, or link to, the limpet binary: systemd runs it as `limpet poke`
+};
+// `exec` runs systemctl, commands and checks; it stays the caller's and must outlive this one.
+int port_systemd_new(struct port **out, struct port *exec, struct loop *l, struct disk *d, const struct systemd_port_conf *c,
+                     struct err *e) MUST_USE;
 int port_null_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // accepts everything, does nothing, says so
 int port_fake_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // test/sim and unit tests; control by port_fake_*
 

@@ -316,8 +316,9 @@ static void check_whole(struct reader *r)
         problem(r, 0, "[lease] renew must be at most half of duration, or one lost renewal makes the node unknown");
     if (c->sync_backoff_min_ms > c->sync_backoff_cap_ms)
         problem(r, 0, "[sync] backoff is above backoffCap");
-    if (c->port_name == NULL || (strcmp(c->port_name, "exec") != 0 && strcmp(c->port_name, "null") != 0))
-        problem(r, 0, "[port] name: \"%s\" is none of exec, null", c->port_name != NULL ? c->port_name : "");
+    if (c->port_name == NULL ||
+        (strcmp(c->port_name, "exec") != 0 && strcmp(c->port_name, "systemd") != 0 && strcmp(c->port_name, "null") != 0))
+        problem(r, 0, "[port] name: \"%s\" is none of exec, systemd, null", c->port_name != NULL ? c->port_name : "");
     if ((c->server_cert_file == NULL) != (c->server_key_file == NULL))
         problem(r, 0, "[server] clientCertificate and clientKey go together");
     if (c->state_dir == NULL || c->run_dir == NULL || c->log_dir == NULL)

@@ -47,7 +47,8 @@ struct config {
     char *guard_paths[GUARD_PATHS_MAX + 1]; // NULL-terminated; where EdgeConfig may write
     int64_t guard_restore_hold_ms;
     // [port]
-    char *port_name; // exec | null
+    char *port_name; // exec | systemd | null
+    char *port_unit_dir;
     char *port_root; // "" or /host
     // [clock]
     int clock_trust; // 0 auto, 1 always

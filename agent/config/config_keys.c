@@ -64,7 +64,9 @@ const struct config_key config_keys[] = {
     { "guard", "restoreHold", KEY_DURATION, AT(guard_restore_hold_ms), "1h", 0, 30 * DAY, NULL,
       "how long deletes wait when the server's database seems restored" },
 
-    { "port", "name", KEY_STRING, AT(port_name), "exec", 0, 0, NULL, "platform: exec or null" },
+    { "port", "name", KEY_STRING, AT(port_name), "exec", 0, 0, NULL, "what runs an EdgeApp that names no runtime: exec, systemd or null" },
+    { "port", "unitDir", KEY_PATH, AT(port_unit_dir), "/etc/systemd/system", 0, 0, NULL,
+      "where runtime systemd puts its units; on a read-only disk they go to /run, and do not start before the agent does" },
     { "port", "root", KEY_STRING, AT(port_root), "", 0, 0, NULL, "where the machine's root is mounted; empty on the machine itself" },
 
     { "clock", "trust", KEY_ENUM, AT(clock_trust), "auto", 0, 0, trusts,

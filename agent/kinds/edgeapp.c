@@ -41,6 +41,12 @@ void app_log_name(char out[APP_LOG_NAME_MAX], const char *ns, const char *name, 
     snprintf(out, APP_LOG_NAME_MAX, "%.*s-%.12s_%d", HEAD_MAX, whole, hex, index);
 }
 
+bool app_log_in_journal(const struct json *object, const char *dflt)
+{
+    const char *runtime = json_str(json_path(object, "spec.runtime"));
+    return strcmp(runtime != NULL ? runtime : dflt, "systemd") == 0;
+}
+
 static int app_check(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e)
 {
     struct app_spec spec;
@@ -55,7 +61,10 @@ static int app_check(const struct kind *k, const struct kind_env *env, const str
 static const char *revision_of(struct app_spec *s, const struct kind_env *env, const struct json *object, struct arena *a)
 {
     struct err ignored = ERR_INIT;
-    return app_spec_decode(s, json_get(object, "spec"), env->node, a, &ignored) == 0 ? s->process.revision : NULL;
+    if (app_spec_decode(s, json_get(object, "spec"), env->node, a, &ignored) < 0)
+        return NULL;
+    app_spec_runtime(s, env->port->ops->name);
+    return s->process.revision;
 }
 
 // Another revision stops what runs. Scaling, probes and logs disturb nobody.
@@ -139,6 +148,19 @@ static bool absorb_exits(struct pass *p, const struct app_spec *spec, const stru
     return news;
 }
 
+// The platform started it again by itself, while no agent was there to count.
+static void note_restarts(struct pass *p, struct app_slot *s, const struct inst *i)
+{
+    int known = s->restarted == uid_hash(i->uid) ? s->restarts_seen : 0, more = i->restarts - known;
+    s->restarted = uid_hash(i->uid);
+    s->restarts_seen = i->restarts;
+    if (more <= 0)
+        return;
+    s->restarts += more;
+    pass_event(p, true, "Restarted", "Observe", "instance %d ended while no agent was there, and was started again: %d times", i->index,
+               more);
+}
+
 static void note_running(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms)
 {
     struct app_run *st = p->state;
@@ -147,6 +169,7 @@ static void note_running(struct pass *p, const struct app_spec *spec, const stru
         struct app_slot *s = &st->slots[index];
         if (i == NULL || i->state != INST_RUNNING)
             continue;
+        note_restarts(p, s, i);
         app_probes_follow(s, spec, i, now_ms);
         if (s->running == uid_hash(i->uid))
             continue;
@@ -166,6 +189,9 @@ static void make_uid(struct pass *p, int index, char out[INST_UID_MAX])
 
 static int start_instance(struct pass *p, const struct app_spec *spec, int index, struct err *e)
 {
+    static const enum inst_restart restarts[] = {
+        [APP_ALWAYS] = INST_RESTART_ALWAYS, [APP_ON_FAILURE] = INST_RESTART_ON_FAILURE, [APP_NEVER] = INST_RESTART_NO
+    };
     struct app_run *st = p->state;
     struct port *port = p->env->port;
     struct account who;
@@ -177,7 +203,10 @@ static int start_instance(struct pass *p, const struct app_spec *spec, int index
                             .log_name = log_name,
                             .log_max = spec->process.log_max,
                             .log_files = spec->process.log_files,
-                            .grace_ms = MAX(spec->process.grace_ms, 1) };
+                            .grace_ms = MAX(spec->process.grace_ms, 1),
+                            .runtime = spec->runtime,
+                            .restart = restarts[spec->restart],
+                            .limits = spec->process.limits };
     process_account(p->env->disk, &spec->process, &who);
     make_uid(p, index, uid);
     app_log_name(log_name, p->ns, p->name, index);
@@ -342,6 +371,8 @@ static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, st
     const struct json *prev = p->status != NULL ? status_prev(p->status) : NULL;
     st->env = p->env;
     int rc = app_spec_decode(spec, p->spec, p->env->node, p->arena, e);
+    if (rc == 0)
+        app_spec_runtime(spec, p->env->port->ops->name);
     if (rc == 0)
         rc = observe_app(p, o, e);
     if (rc == 0)

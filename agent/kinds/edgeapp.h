@@ -13,5 +13,7 @@ enum { APP_LOG_NAME_MAX = 220 };
 
 // The log's name of one instance, as the port has it: "<ns>_<name>_<index>"; a name too long for a file keeps its head and gets a hash.
 void app_log_name(char out[APP_LOG_NAME_MAX], const char *ns, const char *name, int index);
+// Is the output of this app in the machine's journal, given the node's default runtime ([port] name)?
+bool app_log_in_journal(const struct json *object, const char *dflt);
 
 #endif

@@ -46,6 +46,8 @@ struct app_slot {
     unsigned crashes;            // in a row
     int64_t not_before_ms;       // monotonic: the next start
     int64_t restarts;
+    uint64_t restarted; // instance whose restarts_seen by the platform are counted
+    int restarts_seen;
     struct app_exit exit; // the last one, of whatever revision
     bool reported;        // `exit` is in the durable status
     struct app_probing probes[APP_PROBES];

@@ -100,7 +100,7 @@ static void decode_update(struct app_spec *s, const struct field *spec)
 
 int app_spec_decode(struct app_spec *s, const struct json *spec, const char *node, struct arena *a, struct err *e)
 {
-    static const char *const runtimes[] = { "exec", NULL };
+    static const char *const runtimes[] = { "exec", "systemd", NULL };
     static const char *const policies[] = { "Always", "OnFailure", "Never", NULL };
     struct decode d = { .arena = a, .err = e };
     struct field f = field_root(&d, spec, "spec");
@@ -108,7 +108,8 @@ int app_spec_decode(struct app_spec *s, const struct json *spec, const char *nod
     field_require(&f);
     field_node_name(&f, node);
     process_decode(&s->process, &f);
-    (void)field_choice(&f, "runtime", runtimes, 0);
+    struct field runtime = field_get(&f, "runtime");
+    s->runtime = field_present(&runtime) ? runtimes[field_choice(&f, "runtime", runtimes, 0)] : NULL;
     s->replicas = (int)field_int(&f, "replicas", 0, APP_REPLICAS_MAX, 1);
     s->restart = (enum app_restart)field_choice(&f, "restartPolicy", policies, APP_ALWAYS);
     s->suspend = field_bool(&f, "suspend", false);
@@ -116,6 +117,16 @@ int app_spec_decode(struct app_spec *s, const struct json *spec, const char *nod
     for (int use = 0; use < APP_PROBES; use++)
         decode_probe(&s->probes[use], &f, (enum app_probe_use)use);
     return d.rc;
+}
+
+void app_spec_runtime(struct app_spec *s, const char *dflt)
+{
+    static const char systemd[] = "systemd";
+    if (s->runtime == NULL)
+        s->runtime = strcmp(dflt, systemd) == 0 ? systemd : "exec"; // the others (null, fake) do not look at it
+    size_t n = strlen(s->process.revision);
+    if (strcmp(s->runtime, "exec") != 0)
+        snprintf(s->process.revision + n, sizeof(s->process.revision) - n, "-%.8s", s->runtime);
 }
 
 int app_exec_env(const struct app_spec *s, int index, const struct account *who, struct arena *a, struct exec_env *out, struct err *e)

@@ -24,6 +24,7 @@ struct app_probe {
 
 struct app_spec {
     struct process process;
+    const char *runtime; // NULL = as the node has it, until app_spec_runtime() was asked
     int replicas;
     int max_unavailable; // of them at once, while a new revision replaces an older one
     bool suspend;
@@ -35,6 +36,9 @@ const char *app_probe_word(enum app_probe_use use); // "startup", "liveness", "r
 
 // E_INVAL names the field; E_TOOBIG: over the memory of a pass. Texts are borrowed from `spec`.
 int app_spec_decode(struct app_spec *s, const struct json *spec, const char *node, struct arena *a, struct err *e) MUST_USE;
+
+// Where it runs, given the node's default ([port] name). Another runtime than exec is another revision: it ends in "-systemd".
+void app_spec_runtime(struct app_spec *s, const char *dflt);
 
 // What instance `index` is started with; it finds its number in LIMPET_INSTANCE.
 int app_exec_env(const struct app_spec *s, int index, const struct account *who, struct arena *a, struct exec_env *out,

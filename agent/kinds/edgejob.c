@@ -299,6 +299,7 @@ static int start_run(struct pass *p, struct work *w, const char *id, struct err 
     struct account who;
     char uid[INST_UID_MAX], log_name[JOB_LOG_NAME_MAX], name[OBJ_NAME_MAX + JOB_ID_MAX], at[RFC3339_MAX] = "", attempt[16];
     struct inst_spec is = { .uid = uid,
+                            .runtime = "exec", // a run must not start by itself at the next boot
                             .owner = p->key,
                             .revision = proc->revision,
                             .index = run->attempts,

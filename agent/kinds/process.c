@@ -7,10 +7,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "base/sha256.h"
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+#define LIMIT_MEMORY (INT64_C(1) << 50)
+
+enum { LIMIT_CPUS = 4096, LIMIT_PIDS = 1 << 22 };
 enum { MS = 1000, MAX_LOG_FILE = 1 << 30, MIN_LOG_FILE = 4096, PASSWD_MAX = 1 << 20 };
 
 // --- Decoding
@@ -110,6 +114,32 @@ static void decode_rlimits(struct process *s, const struct field *spec)
     }
 }
 
+// As Kubernetes writes them: a number or a text, 1 and "1" and "1000m" are the same.
+static int64_t decode_amount(const struct field *limits, const char *name, int64_t scale, int64_t max)
+{
+    struct field f = field_get(limits, name);
+    struct err why = ERR_INIT;
+    int64_t v = 0, whole;
+    const char *text = json_str(f.j);
+    if (!field_present(&f))
+        return 0;
+    if (text != NULL && num_quantity(text, scale, &v, &why) < 0)
+        field_bad(&f, "%s", why.msg);
+    else if (text == NULL && json_i64(f.j, &whole))
+        v = whole < max / scale ? whole * scale : max + 1;
+    if (v < 1 || v > max)
+        field_bad(&f, "not between 1/%lld and %lld", (long long)scale, (long long)(max / scale));
+    return v;
+}
+
+static void decode_resources(struct process *s, const struct field *spec)
+{
+    struct field resources = field_get(spec, "resources"), limits = field_get(&resources, "limits");
+    s->limits.cpu_milli = decode_amount(&limits, "cpu", 1000, LIMIT_CPUS * 1000);
+    s->limits.memory = decode_amount(&limits, "memory", 1, LIMIT_MEMORY);
+    s->limits.pids = field_int(&limits, "pids", 1, LIMIT_PIDS, 0);
+}
+
 static void decode_logs(struct process *s, const struct field *spec)
 {
     struct field f = field_get(spec, "logs");
@@ -153,7 +183,7 @@ static void add_number(struct sha256 *h, int64_t v)
 }
 
 // Every text carries its length, every list its number of items: no two specs share an encoding. Fields at their default are left
-// out; `runtime` has one value so far.
+// out. Where it runs is not in it: edgeapp_spec.c.
 static void compute_revision(struct process *s)
 {
     char hex[SHA256_HEX];
@@ -185,6 +215,15 @@ static void compute_revision(struct process *s)
         add_number(&h, s->rlimits[i].soft);
         add_number(&h, s->rlimits[i].hard);
     }
+    const struct {
+        const char *name;
+        int64_t v;
+    } limits[] = { { "cpu", s->limits.cpu_milli }, { "memory", s->limits.memory }, { "pids", s->limits.pids } };
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+        if (limits[i].v > 0) {
+            add_text(&h, limits[i].name);
+            add_number(&h, limits[i].v);
+        }
     sha256_end_hex(&h, hex);
     snprintf(s->revision, sizeof(s->revision), "1-%.12s", hex);
 }
@@ -196,6 +235,7 @@ void process_decode(struct process *s, const struct field *spec)
     decode_account(s, spec);
     s->grace_ms = MS * field_int(spec, "terminationGracePeriodSeconds", 0, 3600, 30);
     decode_rlimits(s, spec);
+    decode_resources(s, spec);
     decode_logs(s, spec);
     if (spec->d->rc == 0)
         compute_revision(s);

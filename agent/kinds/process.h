@@ -2,7 +2,7 @@
 // process — what kinds that run programs have in common: the fields of a spec that say how a process is started, their revision, and the
 // environment it gets. Decoding is pure; only process_account() looks at the machine.
 //
-// The revision names what a restart is needed for: command, args, env, user, group, workingDir, rlimits. It is computed from decoded
+// The revision names what a restart is needed for: command, args, env, user, group, workingDir, rlimits, resources. It is computed from decoded
 // fields, a field at its default counts as absent, so neither a new default in the CRD nor the order of members moves it. Its form is
 // "<version>-<12 hex>"; whoever changes the encoding raises the version and accepts that every app restarts once, and that every one-shot
 // job runs again.
@@ -31,10 +31,11 @@ struct process {
     int64_t grace_ms;
     int64_t log_max;
     int log_files;
+    struct inst_limits limits; // 0 = none
     char revision[INST_REV_MAX];
 };
 
-// Reads command, args, env, user, group, workingDir, rlimits, terminationGracePeriodSeconds and logs. Errors stick in the decode. Texts are
+// Reads command, args, env, user, group, workingDir, rlimits, resources, terminationGracePeriodSeconds and logs. Errors stick in the decode. Texts are
 // borrowed from the spec.
 void process_decode(struct process *s, const struct field *spec);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -179,12 +180,28 @@ int cli_get(struct cli *c)
 
 // logs
 
+enum { JOURNAL_NAME_MAX = 256 };
+
+// An app of runtime systemd: the machine's journal has its output, of this instance under this identifier, over all its restarts.
+static int show_journal(const char *name, bool follow)
+{
+    char identifier[JOURNAL_NAME_MAX + 20];
+    snprintf(identifier, sizeof(identifier), "--identifier=%s", name);
+    execlp("journalctl", "journalctl", "--quiet", "--no-pager", "--output=cat", "--unit=limpet-*", identifier,
+           follow ? "--follow" : (char *)NULL, (char *)NULL);
+    fprintf(stderr, "limpet: journalctl: %s\n", strerror(errno));
+    return EXIT_FAIL;
+}
+
 static int show_log(void *ctx, const struct json *j)
 {
     struct buf bytes AUTO_BUF = BUF_INIT(64 * 1024);
-    const char *coded = json_path_str(j, "bytes");
+    const char *coded = json_path_str(j, "bytes"), *journal = json_str(json_get(j, "journal"));
     struct err e = ERR_INIT;
-    (void)ctx;
+    if (journal != NULL) {
+        snprintf(ctx, JOURNAL_NAME_MAX, "%s", journal);
+        return 0;
+    }
     int rc = base64_decode(coded, strlen(coded), &bytes, &e);
     if (rc < 0)
         return rc;
@@ -239,6 +256,7 @@ static void set_logger(struct json *q, const char *word)
 int cli_logs(struct cli *c)
 {
     const char *whose = NULL;
+    char journal[JOURNAL_NAME_MAX] = "";
     struct err e = ERR_INIT;
     struct json *q AUTO_JSON = cli_request("logs");
     for (int i = 1; i < c->argc; i++) {
@@ -261,7 +279,12 @@ int cli_logs(struct cli *c)
     if (whose == NULL)
         return cli_usage(c, "of which app or job?");
     set_logger(q, whose);
-    return cli_ask(c, q, show_log, NULL, &e) < 0 ? cli_fail(&e) : EXIT_OK;
+    if (cli_ask(c, q, show_log, journal, &e) < 0)
+        return cli_fail(&e);
+    if (journal[0] != '\0' && json_get(q, "tailBytes") != NULL)
+        return cli_usage(c, "%s is in the journal, which counts lines: journalctl --unit='limpet-*' --identifier=%s --lines=N", whose,
+                         journal);
+    return journal[0] != '\0' ? show_journal(journal, json_bool(json_get(q, "follow"), false)) : EXIT_OK;
 }
 
 // outbox

@@ -304,6 +304,23 @@ static int find_app_log(struct client *c, const struct json *q, const struct key
     return 0;
 }
 
+static bool is_in_journal(struct client *c, const char *key)
+{
+    struct cached row AUTO_CACHED = CACHED_INIT;
+    if (cache_get(agent_of(c)->cache, key, &row, NULL) != 0)
+        return false;
+    struct json *o AUTO_JSON = parsed(&row.json);
+    return o != NULL && app_log_in_journal(o, agent_of(c)->seams.port->ops->name);
+}
+
+// Who asks reads it there himself, with his own rights.
+static int tell_journal(struct client *c, struct err *e)
+{
+    struct json *j = json_object();
+    json_set_str(j, "journal", c->log_name);
+    return control_line(c, j) < 0 ? err_set(e, E_TOOBIG, "answer") : 0;
+}
+
 static int find_job_log(struct client *c, const struct json *q, const char *key, const struct key_parts *parts, struct err *e)
 {
     struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
@@ -325,6 +342,8 @@ static int op_logs(struct client *c, const struct json *q, struct err *e)
         rc = key_split(key, &parts, e);
     if (rc == 0)
         rc = k == &kind_edgejob ? find_job_log(c, q, key, &parts, e) : find_app_log(c, q, &parts, e);
+    if (rc == 0 && k == &kind_edgeapp && is_in_journal(c, key))
+        return tell_journal(c, e);
     if (rc < 0)
         return rc;
     c->log_offset = json_i64(json_get(q, "tailBytes"), &tail) && tail > 0 ? -tail : 0;

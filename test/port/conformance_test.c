@@ -4,9 +4,10 @@
 #include <signal.h>
 
 #include "rig.h"
+#include "shim/spec.h"
 #include "tap.h"
 
-static const char *const ports[] = { "exec", "null", "fake" };
+static const char *const ports[] = { "exec", "systemd", "systemd-boot", "null", "fake" };
 
 static const char APP[] = "edgeapps/ns/app";
 
@@ -369,6 +370,130 @@ static void callbacks_may_act(struct rig *r)
     ok(rig_until(r, replaced, NULL), "%s: changed() may start another and forget what ended", r->name);
 }
 
+// --- what a process sees
+
+enum { HOSTILES = 24, WORDS_MAX = 12, VARS_MAX = 8, TEXT_MAX = 64 };
+
+static uint64_t dice = 20261130;
+
+static size_t roll(size_t n)
+{
+    dice ^= dice << 13;
+    dice ^= dice >> 7;
+    dice ^= dice << 17;
+    return (size_t)(dice % n);
+}
+
+// Texts in which shells, systemd and their like see something else than text.
+static void hostile_text(char out[TEXT_MAX])
+{
+    static const char *const pieces[] = { "%",     "%n",     "%%",         "$",  "$$",  "${HOME}", "$HOME", "\"",   "'",    "\\",
+                                          "\\x41", "\\n",    "\n",         "\r", "\t",  " ",       ";",     "&",    "|",    "#",
+                                          "=",     "`id`",   "*",          "?",  "[a]", "{b}",     "~",     "-",    "--",   "@",
+                                          "+",     "!",      ":",          ",",  "(",   ")",       "<",     ">",    "\x01", "\x1b",
+                                          "\x7f",  "\u00e9", "\U0001f600", "a",  "Z",   "9",       "\\\n",  "\"\"", "''" };
+    out[0] = '\0';
+    for (size_t n = roll(7); n > 0; n--)
+        snprintf(out + strlen(out), TEXT_MAX - strlen(out), "%s", pieces[roll(ARRAY_LEN(pieces))]);
+}
+
+struct hostile {
+    char words[WORDS_MAX][TEXT_MAX], vars[VARS_MAX + 2][256];
+    const char *argv[WORDS_MAX + 1], *env[VARS_MAX + 3];
+};
+
+static void make_hostile(const struct rig *r, int k, struct hostile *h)
+{
+    size_t n_words = 1 + roll(WORDS_MAX - 1), n_vars = roll(VARS_MAX);
+    *h = (struct hostile){ .argv = { rig_exe() } };
+    for (size_t i = 1; i < n_words; i++) {
+        hostile_text(h->words[i]);
+        h->argv[i] = h->words[i];
+    }
+    for (size_t i = 0; i < n_vars; i++) {
+        char value[TEXT_MAX];
+        hostile_text(value);
+        snprintf(h->vars[i], sizeof(h->vars[i]), "_Var%zu=%s", i, value);
+        h->env[i] = h->vars[i];
+    }
+    snprintf(h->vars[n_vars], sizeof(h->vars[0]), RIG_DUMP "=%s/dump-%d", r->dir, k);
+    h->env[n_vars] = h->vars[n_vars];
+}
+
+static bool is_allowed(const char *var)
+{
+    static const char *const own[] = { SPEC_MARK "=", "INVOCATION_ID=", "JOURNAL_STREAM=", "SYSTEMD_EXEC_PID=" };
+    for (size_t i = 0; i < ARRAY_LEN(own); i++)
+        if (strncmp(var, own[i], strlen(own[i])) == 0)
+            return true;
+    return false;
+}
+
+// "" when the process saw what the spec says and nothing else, in whatever order its environment is.
+static const char *compare(const struct hostile *h, const char *dump, size_t len)
+{
+    static char wrong[512];
+    size_t words = 0, vars = 0, i;
+    for (const char *p = dump; p < dump + len; p += strlen(p) + 1) {
+        const char *const *list = *p == 'A' ? &h->argv[words] : h->env;
+        for (i = 0; list[i] != NULL && strcmp(list[i], p + 1) != 0; i++)
+            ;
+        snprintf(wrong, sizeof(wrong), "it saw %.400s", p);
+        if (*p == 'A' && (list[0] == NULL || i != 0))
+            return wrong;
+        if (*p == 'E' && list[i] == NULL && !is_allowed(p + 1))
+            return wrong;
+        words += *p == 'A';
+        vars += *p == 'E' && list[i] != NULL;
+    }
+    for (i = 0; h->env[i] != NULL; i++)
+        ;
+    snprintf(wrong, sizeof(wrong), "it saw %zu words, %zu of %zu variables", words, vars, i);
+    return h->argv[words] == NULL && vars == i ? "" : wrong;
+}
+
+static bool all_dumped(struct rig *r, void *ctx UNUSED)
+{
+    struct inst i;
+    char uid[INST_UID_MAX];
+    for (int k = 0; k < HOSTILES; k++) {
+        snprintf(uid, sizeof(uid), "hostile-%d", k);
+        if (!rig_inst(r, uid, &i) || i.state != INST_EXITED)
+            return false;
+    }
+    return true;
+}
+
+static const char *dump_of(struct rig *r, int k, char *out, size_t size, size_t *len)
+{
+    snprintf(out, size, "%s/dump-%d", r->dir, k);
+    FILE *f = fopen(out, "r");
+    *len = f != NULL ? fread(out, 1, size, f) : 0;
+    if (f != NULL)
+        fclose(f);
+    return out;
+}
+
+static void hostile_texts(struct rig *r)
+{
+    static struct hostile h[HOSTILES];
+    static char dump[32768];
+    struct err e = ERR_INIT;
+    char uid[INST_UID_MAX];
+    size_t len;
+    for (int k = 0; k < HOSTILES; k++) {
+        make_hostile(r, k, &h[k]);
+        snprintf(uid, sizeof(uid), "hostile-%d", k);
+        struct inst_spec s = { .uid = uid, .owner = APP, .index = k, .exec = { .argv = h[k].argv, .env = h[k].env } };
+        is_str(rig_start_spec(r, &s, &e) == 0 ? "" : e.msg, "", "%s: hostile texts %d are accepted", r->name, k);
+    }
+    ok(rig_until(r, all_dumped, NULL), "%s: the programs run to their end", r->name);
+    for (int k = 0; k < HOSTILES; k++) {
+        const char *text = dump_of(r, k, dump, sizeof(dump), &len);
+        is_str(compare(&h[k], text, len), "", "%s: process %d sees its spec, byte for byte", r->name, k);
+    }
+}
+
 // --- the agent dies
 
 static void adopt_running(struct rig *r)
@@ -463,6 +588,7 @@ static const struct test_case cases[] = {
     { "many", 0, many },
     { "the bound", RIG_CHEAP, bound },
     { "callbacks may act", 0, callbacks_may_act },
+    { "hostile texts", RIG_REAL, hostile_texts },
     { "adopt what runs", RIG_ADOPTS, adopt_running },
     { "exit after adoption", RIG_ADOPTS, exit_after_adoption },
     { "exit without an agent", RIG_ADOPTS, exit_without_agent },
@@ -472,7 +598,7 @@ static const struct test_case cases[] = {
 static void run_case(const char *port, const struct test_case *c)
 {
     struct rig r;
-    if ((rig_abilities(port) & c->needs) != c->needs)
+    if (!rig_is_there(port) || (rig_abilities(port) & c->needs) != c->needs)
         return;
     diag("%s: %s", port, c->name);
     if (!ok(rig_init(&r, port), "%s: is made", port))
@@ -482,12 +608,18 @@ static void run_case(const char *port, const struct test_case *c)
     rig_fini(&r);
 }
 
+// conformance_test [CASE [PORT]]; "" = all
+static bool is_wanted(int argc, char **argv, int at, const char *name)
+{
+    return argc <= at || argv[at][0] == '\0' || strcmp(argv[at], name) == 0;
+}
+
 int main(int argc, char **argv)
 {
     RIG_MAIN(argc, argv);
     for (size_t p = 0; p < ARRAY_LEN(ports); p++)
         for (size_t c = 0; c < ARRAY_LEN(cases); c++)
-            if (argc < 2 || strcmp(argv[1], cases[c].name) == 0)
+            if (is_wanted(argc, argv, 1, cases[c].name) && is_wanted(argc, argv, 2, ports[p]))
                 run_case(ports[p], &cases[c]);
     return done_testing();
 }

@@ -40,6 +40,28 @@ static void on_changed(void *ctx, const char *owner)
         r->on_change(r, owner);
 }
 
+static bool is_systemd(const char *name)
+{
+    return strncmp(name, "systemd", 7) == 0;
+}
+
+static int new_systemd(struct rig *r, const struct exec_port_conf *c, struct err *e)
+{
+    struct systemd_port_conf sc = { .unit_dir = "/etc/systemd/system", .run_dir = r->run_dir, .state_dir = r->dir, .self = c->self };
+    int rc = port_exec_new(&r->helper, r->loop, r->disk, c, e);
+    if (rc == 0)
+        rc = port_systemd_new(&r->port, r->helper, r->loop, r->disk, &sc, e);
+    return rc != 0 ? rc : r->port->ops->probe(r->port, e);
+}
+
+static void free_port(struct rig *r)
+{
+    r->port->ops->free(r->port);
+    if (r->helper != NULL)
+        r->helper->ops->free(r->helper);
+    r->helper = NULL;
+}
+
 static bool new_port(struct rig *r)
 {
     struct err e = ERR_INIT;
@@ -48,6 +70,8 @@ static bool new_port(struct rig *r)
     int rc;
     if (strcmp(r->name, "exec") == 0)
         rc = port_exec_new(&r->port, r->loop, r->disk, &c, &e);
+    else if (is_systemd(r->name))
+        rc = new_systemd(r, &c, &e);
     else if (strcmp(r->name, "null") == 0)
         rc = port_null_new(&r->port, r->loop, &e);
     else
@@ -63,9 +87,14 @@ static bool new_port(struct rig *r)
 
 unsigned rig_abilities(const char *name)
 {
-    if (strcmp(name, "exec") == 0)
+    if (strcmp(name, "exec") == 0 || is_systemd(name))
         return RIG_REAL | RIG_ENDS | RIG_ADOPTS;
     return strcmp(name, "fake") == 0 ? RIG_ENDS | RIG_ADOPTS | RIG_CHEAP : RIG_CHEAP;
+}
+
+bool rig_is_there(const char *name)
+{
+    return !is_systemd(name) || getenv("RIG_SYSTEMD") != NULL;
 }
 
 static void no_log(void *ctx UNUSED, const char *line UNUSED, size_t len UNUSED)
@@ -83,7 +112,8 @@ bool rig_init(struct rig *r, const char *name)
         return false;
     snprintf(r->run_dir, sizeof(r->run_dir), "%s/run", r->dir);
     snprintf(r->log_dir, sizeof(r->log_dir), "%s/log", r->dir);
-    log_set_sink(no_log, NULL);
+    if (getenv("RIG_LOG") == NULL)
+        log_set_sink(no_log, NULL);
     clock_real_init(&r->clock);
     if (loop_backend_epoll(&b, &e) != 0 || loop_new(&r->loop, &r->clock, b, &e) != 0 || disk_real_new(&r->disk, r->loop, "", &e) != 0)
         return false;
@@ -106,13 +136,29 @@ static bool all_ended(struct rig *r, void *ctx UNUSED)
     return r->port->ops->each(r->port, NULL, not_ended, NULL, NULL) == 0;
 }
 
+static int take_uid(void *ctx, const struct inst *i)
+{
+    snprintf(ctx, INST_UID_MAX, "%s", i->uid);
+    return 1;
+}
+
+// Unit files are not below our directory.
+static void forget_all(struct rig *r)
+{
+    char uid[INST_UID_MAX];
+    while (r->port->ops->each(r->port, NULL, take_uid, uid, NULL) == 1 && r->port->ops->forget(r->port, uid, NULL) == 0)
+        ;
+}
+
 void rig_fini(struct rig *r)
 {
     struct err e = ERR_INIT;
     r->on_change = NULL;
     r->port->ops->each(r->port, NULL, stop_one, r, NULL);
     rig_until(r, all_ended, NULL);
-    r->port->ops->free(r->port);
+    if (is_systemd(r->name))
+        forget_all(r);
+    free_port(r);
     if (r->disk->ops->rmtree(r->disk, r->dir, &e) != 0)
         printf("# %s\n", e.msg);
     disk_free(r->disk);
@@ -124,7 +170,7 @@ bool rig_new_agent(struct rig *r)
     struct err e = ERR_INIT;
     struct port *next;
     if (strcmp(r->name, "fake") != 0) {
-        r->port->ops->free(r->port);
+        free_port(r);
         return new_port(r);
     }
     if (port_fake_agent_died(r->port, &next, r->loop, &e) != 0)
@@ -139,8 +185,11 @@ bool rig_new_agent(struct rig *r)
 
 int rig_start_spec(struct rig *r, const struct inst_spec *s, struct err *e)
 {
+    struct inst_spec spec = *s;
+    if (strcmp(r->name, "systemd-boot") == 0)
+        spec.restart = INST_RESTART_ALWAYS;
     r->inside = true;
-    int rc = r->port->ops->start(r->port, s, e);
+    int rc = r->port->ops->start(r->port, &spec, e);
     r->inside = false;
     return rc;
 }
@@ -185,6 +234,38 @@ int rig_forget(struct rig *r, const char *uid)
     int rc = r->port->ops->forget(r->port, uid, &e);
     r->inside = false;
     return rc;
+}
+
+// --- what a process was started with
+
+extern char **environ;
+
+static void dump_text(FILE *f, char kind, const char *s)
+{
+    putc(kind, f);
+    fwrite(s, 1, strlen(s) + 1, f);
+}
+
+int rig_dump(int argc, char **argv)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s.new", getenv(RIG_DUMP));
+    FILE *f = fopen(path, "w");
+    if (f == NULL)
+        return 1;
+    for (int i = 0; i < argc; i++)
+        dump_text(f, 'A', argv[i]);
+    for (char **v = environ; *v != NULL; v++)
+        dump_text(f, 'E', *v);
+    return fclose(f) != 0 || rename(path, getenv(RIG_DUMP)) != 0;
+}
+
+const char *rig_exe(void)
+{
+    static char path[512];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    path[MAX(n, 0)] = '\0';
+    return path;
 }
 
 // --- observing

@@ -3,12 +3,15 @@
 //
 // A test program that uses the exec port is its own `limpet`: its main() begins with RIG_MAIN(argc, argv). RIG_SELF in the environment
 // names another binary, e.g. to measure the shims of build/limpet.
+// The systemd port makes units of the machine that it runs on, so it is only there with RIG_SYSTEMD in the environment (test/e2e/systemd_port.t).
+// "systemd" has units that die with the boot, "systemd-boot" such that start at boot and are restarted by systemd.
 // Nothing here checks: it waits, with a generous deadline, and says whether it came true.
 #ifndef TEST_PORT_RIG_H
 #define TEST_PORT_RIG_H
 
 #include <string.h>
 
+#include "port/poke.h"
 #include "port/port.h"
 #include "shim/shim.h"
 
@@ -16,7 +19,15 @@
     do {                                                  \
         if ((argc) > 1 && strcmp((argv)[1], "shim") == 0) \
             return shim_main((argc), (argv));             \
+        if ((argc) > 1 && strcmp((argv)[1], "poke") == 0) \
+            return poke_main((argc), (argv));             \
+        if (getenv(RIG_DUMP) != NULL)                     \
+            return rig_dump((argc), (argv));              \
     } while (0)
+
+// A program started with this variable writes what it was started with to the file that it names: "A" before each word of argv, "E"
+// before each variable, each with its NUL.
+#define RIG_DUMP "RIG_DUMP"
 
 // What a port can show.
 enum {
@@ -27,12 +38,13 @@ enum {
 };
 
 struct rig {
-    const char *name; // "exec", "null", "fake"
+    const char *name; // "exec", "systemd", "systemd-boot", "null", "fake"
     unsigned can;     // RIG_*
     struct loop *loop;
     struct clock clock;
     struct disk *disk;
     struct port *port;
+    struct port *helper; // the exec port under a systemd port
     char dir[200], run_dir[256], log_dir[256];
     unsigned changes;           // how often changed() was called
     char owner[INST_OWNER_MAX]; // the last one
@@ -52,7 +64,11 @@ enum program {
     PROGRAMS
 };
 
+int rig_dump(int argc, char **argv);
+const char *rig_exe(void); // path of this test program
+
 unsigned rig_abilities(const char *port);
+bool rig_is_there(const char *port); // can it be used on this machine, in this test?
 bool rig_init(struct rig *r, const char *name);
 void rig_fini(struct rig *r);      // ends every instance first
 bool rig_new_agent(struct rig *r); // the agent dies, another one begins; it has not adopted yet

@@ -53,7 +53,15 @@ static const struct verdict verdicts[] = {
     { "{\"command\":[\"x\"],\"workingDir\":\"srv\"}", "spec.workingDir: must be an absolute path", 0 },
     { "{\"command\":[\"x\"],\"workingDir\":\"/@\"}", "spec.workingDir: must have at most 4000", 4000 },
     { "{\"command\":[\"x\"],\"runtime\":\"exec\"}", NULL, 0 },
-    { "{\"command\":[\"x\"],\"runtime\":\"container\"}", "spec.runtime: must be one of exec, is \"container\"", 0 },
+    { "{\"command\":[\"x\"],\"runtime\":\"container\"}", "spec.runtime: must be one of exec, systemd, is \"container\"", 0 },
+    { "{\"command\":[\"x\"],\"runtime\":\"systemd\"}", NULL, 0 },
+    { "{\"command\":[\"x\"],\"resources\":{\"limits\":{\"cpu\":2,\"memory\":1048576,\"pids\":7}}}", NULL, 0 },
+    { "{\"command\":[\"x\"],\"resources\":{}}", NULL, 0 },
+    { "{\"command\":[\"x\"],\"resources\":{\"limits\":{\"cpu\":\"lots\"}}}", "spec.resources.limits.cpu: ", 0 },
+    { "{\"command\":[\"x\"],\"resources\":{\"limits\":{\"cpu\":\"0\"}}}", "spec.resources.limits.cpu: ", 0 },
+    { "{\"command\":[\"x\"],\"resources\":{\"limits\":{\"memory\":true}}}", "spec.resources.limits.memory: ", 0 },
+    { "{\"command\":[\"x\"],\"resources\":{\"limits\":{\"memory\":-1}}}", "spec.resources.limits.memory: ", 0 },
+    { "{\"command\":[\"x\"],\"resources\":{\"limits\":{\"pids\":0}}}", "spec.resources.limits.pids: must be 1..", 0 },
     { "{\"command\":[\"x\"],\"replicas\":0}", NULL, 0 },
     { "{\"command\":[\"x\"],\"replicas\":32}", NULL, 0 },
     { "{\"command\":[\"x\"],\"replicas\":3.0}", NULL, 0 },
@@ -133,7 +141,7 @@ static const struct verdict verdicts[] = {
 };
 
 static struct arena arena;
-static struct json *kept[64]; // the decoded spec borrows from it
+static struct json *kept[96]; // the decoded spec borrows from it
 static size_t n_kept;
 
 static struct app_spec decoded(const char *text)
@@ -224,6 +232,42 @@ static void test_revision(void)
     struct app_spec swapped =
         decoded("{" BASE ",\"rlimits\":[{\"name\":\"core\",\"soft\":1,\"hard\":1},{\"name\":\"cpu\",\"soft\":1,\"hard\":1}]}");
     is_str(two.process.revision, swapped.process.revision, "revision: the order of limits does not count");
+}
+
+static void test_runtime(void)
+{
+    struct app_spec none = decoded("{" BASE "}"), own = decoded("{" BASE ",\"runtime\":\"systemd\"}"), other = decoded("{" BASE "}"),
+                    pinned = decoded("{" BASE ",\"runtime\":\"exec\"}");
+    const char *revision = decoded("{" BASE "}").process.revision;
+    char systemd[INST_REV_MAX];
+    snprintf(systemd, sizeof(systemd), "%.14s-systemd", revision);
+    app_spec_runtime(&none, "fake");
+    is_str(none.runtime, "exec", "without a word it is exec");
+    is_str(none.process.revision, revision, "and the revision as ever");
+    app_spec_runtime(&other, "systemd");
+    is_str(other.runtime, "systemd", "unless the node's default is another");
+    is_str(other.process.revision, systemd, "that is another revision");
+    app_spec_runtime(&own, "exec");
+    is_str(own.runtime, "systemd", "what the app says counts");
+    is_str(own.process.revision, systemd, "wherever it was said");
+    app_spec_runtime(&pinned, "systemd");
+    is_str(pinned.process.revision, revision, "exec by name on such a node");
+}
+
+static void test_limits(void)
+{
+    static const char *const same[] = { "\"cpu\":1,\"memory\":67108864", "\"cpu\":\"1\",\"memory\":\"64Mi\"",
+                                        "\"cpu\":\"1000m\",\"memory\":\"65536Ki\"" };
+    char text[200], first[INST_REV_MAX] = "";
+    for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+        snprintf(text, sizeof(text), "{" BASE ",\"resources\":{\"limits\":{%s}}}", same[i]);
+        struct app_spec s = decoded(text);
+        ok(s.process.limits.cpu_milli == 1000 && s.process.limits.memory == 64 << 20 && s.process.limits.pids == 0, "limits: %s", same[i]);
+        if (i == 0)
+            snprintf(first, sizeof(first), "%s", s.process.revision);
+        is_str(s.process.revision, first, "limits: one revision, however it is written");
+    }
+    ok(strcmp(first, decoded("{" BASE "}").process.revision) != 0, "limits: they count");
 }
 
 static const char *lookup(const void *ctx, const char *name, size_t n)
@@ -324,6 +368,8 @@ int main(void)
     check_verdicts(verdicts, ARRAY_LEN(verdicts), decode);
     test_defaults();
     test_revision();
+    test_runtime();
+    test_limits();
     test_expand();
     test_exec_env();
     test_account();
