@@ -176,8 +176,11 @@ static void take_version(struct sd_port *p, const char *text)
 }
 
 // A start or stop that systemctl calls failed was heard all the same; what became of each unit, the look tells.
+// An answer that lost its beginning would show units as gone that run.
 static bool was_heard(const struct sd_port *p, const struct err *e)
 {
+    if (p->step == SD_LOOK && p->run.output_dropped > 0)
+        return false;
     return e == NULL && (p->run.code == 0 || p->step == SD_START || p->step == SD_STOP || p->step == SD_KILL || p->step == SD_RESET);
 }
 

@@ -35,18 +35,20 @@ import rows_policy
 import rows_reaction
 import rows_static
 import rows_store
+import rows_units
 from figures import markdown, table
 from rig import OUT, TOP, Rig
 
 # Alone: figures of time, while nothing else goes on. Together: they mostly wait, each with agents of its own.
 ALONE = [("size", rows_static.size), ("backoff", rows_static.backoff), ("reaction", rows_reaction.reaction),
          ("policy", rows_policy.policy)]
-TOGETHER = [("refused", rows_outage.refused), ("dropped", rows_outage.dropped), ("modes", rows_modes.modes), ("idle", rows_idle.idle)]
+TOGETHER = [("refused", rows_outage.refused), ("dropped", rows_outage.dropped), ("modes", rows_modes.modes), ("idle", rows_idle.idle),
+            ("units", rows_units.units)]
 # One after the other, while those wait.
 MEANWHILE = [("objects", rows_idle.objects), ("store", rows_store.store), ("replay", rows_outage.replay)]
 # What --undisturbed is about. Outages are not: they are waits, of seconds.
 TIMED = ("reaction", "policy", "replay")
-ORDER = ["size", "objects", "idle", "reaction", "policy", "refused", "dropped", "backoff", "replay", "store", "modes"]
+ORDER = ["size", "objects", "idle", "reaction", "policy", "refused", "dropped", "backoff", "replay", "store", "modes", "units"]
 
 
 class Bench:

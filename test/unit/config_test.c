@@ -88,7 +88,7 @@ static void between_keys(void)
     ok(says("at most half"), "is explained");
     is_int(load("[server]\nclientCertificate = /x\n"), E_INVAL, "a certificate without a key");
     is_int(load("[port]\nname = docker\n"), E_INVAL, "a platform that is not there");
-    ok(says("exec, null"), "the platforms are named");
+    ok(says("exec, systemd, null"), "the platforms are named");
     char deep[400] = "[paths]\nstate = /";
     memset(deep + strlen(deep), 'd', 300);
     is_int(load(deep), E_INVAL, "a directory whose paths would not fit");
