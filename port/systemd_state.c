@@ -175,14 +175,19 @@ static void note_seen(struct sd_inst *x, const struct show_unit *u)
     snprintf(x->seen.reason, sizeof(x->seen.reason), "%s", reason);
 }
 
+static bool read_start(struct sd_inst *x, struct state_record *r)
+{
+    char text[RECORD_MAX];
+    return sd_record_read(x->port, x->node.i.uid, POKE_START, text) && state_parse(text, r) && is_ours_now(x->port, &r->started);
+}
+
 // The moment of its start: the poke's word, else systemd's by the monotonic clock.
 static void take_start(struct sd_inst *x, const struct show_unit *u)
 {
     struct sd_port *p = x->port;
     struct inst *i = &x->node.i;
-    char text[RECORD_MAX];
     struct state_record r;
-    if (sd_record_read(p, i->uid, POKE_START, text) && state_parse(text, &r) && r.child_pid == u->main_pid && is_ours_now(p, &r.started)) {
+    if (read_start(x, &r) && r.child_pid == u->main_pid) {
         i->started = r.started;
     } else {
         clock_instant(p->clock, &i->started);
@@ -255,6 +260,13 @@ static void inactive(struct sd_inst *x, const struct show_unit *u)
     }
 }
 
+// The poke is its last step before it is active, and tells the moment of its start.
+static bool has_poked(struct sd_inst *x, const struct show_unit *u)
+{
+    struct state_record r;
+    return strcmp(u->sub, "start-post") == 0 && read_start(x, &r) && r.child_pid == u->main_pid;
+}
+
 static void take_unit(struct sd_inst *x, const struct show_unit *u)
 {
     x->killable = false;
@@ -267,7 +279,7 @@ static void take_unit(struct sd_inst *x, const struct show_unit *u)
     }
     if (u->main_pid == 0)
         note_seen(x, u);
-    if (u->main_pid > 0 && (u->active == SHOW_ACTIVE || strcmp(u->sub, "start-post") == 0)) {
+    if (u->main_pid > 0 && (u->active == SHOW_ACTIVE || has_poked(x, u))) {
         runs(x, u);
         return;
     }
@@ -327,10 +339,8 @@ static void take_stop(struct sd_inst *x)
 // The process that its last poke told of is there: it runs, without waiting for systemd's word.
 static void take_running(struct sd_inst *x)
 {
-    char text[RECORD_MAX];
     struct state_record r;
-    if (!sd_record_read(x->port, x->node.i.uid, POKE_START, text) || !state_parse(text, &r) || !is_ours_now(x->port, &r.started) ||
-        !proc_is(r.child_pid, r.child_start))
+    if (!read_start(x, &r) || !proc_is(r.child_pid, r.child_start))
         return;
     x->node.i.pid = r.child_pid;
     x->node.i.started = r.started;

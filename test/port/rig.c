@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "port/systemd.h"
 #include "shim/proc.h"
 
 enum { DEADLINE_MS = 30 * 1000, TURN_MS = 50 };
@@ -142,12 +143,19 @@ static int take_uid(void *ctx, const struct inst *i)
     return 1;
 }
 
-// Unit files are not below our directory.
+static bool is_reset(struct rig *r, void *ctx UNUSED)
+{
+    const struct sd_port *p = container_of(r->port, struct sd_port, port);
+    return p->reset.len == 0 && p->step != SD_RESET;
+}
+
+// Unit files are not below our directory, and what failed would stay in systemd's memory.
 static void forget_all(struct rig *r)
 {
     char uid[INST_UID_MAX];
     while (r->port->ops->each(r->port, NULL, take_uid, uid, NULL) == 1 && r->port->ops->forget(r->port, uid, NULL) == 0)
         ;
+    rig_until(r, is_reset, NULL);
 }
 
 void rig_fini(struct rig *r)

@@ -210,7 +210,7 @@ my $app = {
         [ 'spec.runtime', enum => 'container' ],
         [ 'spec.resources.limits.cpu', pattern => 'much' ],
         [ 'spec.resources.limits.memory', pattern => '64 MB' ],
-        [ 'spec.resources.limits.pids', minimum => 0 ],
+        refused_range('spec.resources.limits.pids', 0, 4194305),
         refused_range('spec.replicas', -1, 33),
         [ 'spec.restartPolicy', enum => 'Sometimes' ],
         refused_probe('spec.readinessProbe', 100, 100),
@@ -245,6 +245,7 @@ my $app = {
     accepted => [
         [ 'spec.user', '0' ], [ 'spec.user', '4294967294' ], [ 'spec.user', '_apt' ], [ 'spec.user', 'Machine.Name-1$' ],
         [ 'spec.replicas', 0 ], [ 'spec.replicas', 32 ],
+        [ 'spec.resources.limits.cpu', 2 ], [ 'spec.resources.limits.cpu', '0.5' ], [ 'spec.resources.limits.memory', 67108864 ],
         [ 'spec.terminationGracePeriodSeconds', 0 ], [ 'spec.terminationGracePeriodSeconds', 3600 ],
         [ 'spec.workingDir', '/' ], [ 'spec.env', [] ], [ 'spec.env[0].value', '' ], [ 'spec.env[0].value', "two\nlines" ],
         [ 'spec.args', ['$(MODE)$$(X)'] ], [ 'spec.args', [''] ],

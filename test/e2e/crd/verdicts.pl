@@ -80,7 +80,8 @@ sub constraints {
     $found{" required $_"} = 1 for @{ $root->{required} || [] };
     while (my $next = shift @todo) {
         my ($node, $at) = @$next;
-        $found{"$at $_"} = 1 for grep { defined $node->{$_} } qw(minLength maxLength pattern enum minimum maximum minItems maxItems anyOf);
+        $found{"$at $_"} = 1 for grep { defined $node->{$_} } qw(minLength maxLength pattern enum minimum maximum minItems maxItems);
+        $found{"$at anyOf"} = 1 if $node->{anyOf} && !$node->{'x-kubernetes-int-or-string'};
         $found{"$at required $_"} = 1 for @{ $node->{required} || [] };
         $found{"$at format"} = 1 if ($node->{format} || '') eq 'date-time';
         $found{"$at unique"} = 1 if ($node->{'x-kubernetes-list-type'} || '') eq 'map';
@@ -118,7 +119,7 @@ sub wrong_types {
     my @found;
     while (my $next = shift @todo) {
         my ($node, $at) = @$next;
-        push @found, [ $at, $wrong{ $node->{type} } ];
+        push @found, [ $at, $node->{'x-kubernetes-int-or-string'} ? {} : $wrong{ $node->{type} } ];
         push @todo, [ $node->{items}, $at . '[0]' ] if $node->{items};
         push @todo, map { [ $node->{properties}{$_}, "$at.$_" ] } sort keys %{ $node->{properties} || {} };
     }
