@@ -171,6 +171,7 @@ struct systemd_port_conf {
     const char *state_dir; // environments in <state_dir>/units/
     const char *self;      // path of, or link to, the limpet binary: systemd runs it as `limpet poke`
 };
+int port_systemd_here(struct err *e) MUST_USE; // is this machine run by systemd? E_UNSUP says why not
 // `exec` runs systemctl, commands and checks; it stays the caller's and must outlive this one.
 int port_systemd_new(struct port **out, struct port *exec, struct loop *l, struct disk *d, const struct systemd_port_conf *c,
                      struct err *e) MUST_USE;

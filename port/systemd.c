@@ -23,13 +23,27 @@ static struct sd_inst *find(struct port *p, const char *uid)
     return n != NULL ? sd_inst_of(n) : NULL;
 }
 
-static int sd_probe(struct port *port, struct err *e)
+static const char *find_systemctl(void)
+{
+    static const char *const places[] = { "/usr/bin/systemctl", "/bin/systemctl" };
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (access(places[i], X_OK) == 0)
+            return places[i];
+    return "";
+}
+
+int port_systemd_here(struct err *e)
 {
     if (access("/run/systemd/system", F_OK) != 0)
         return err_set(e, E_UNSUP, "this machine was not booted with systemd");
-    if (self(port)->systemctl[0] == '\0')
-        return err_set(e, E_UNSUP, "there is no systemctl");
-    return self(port)->disk->root[0] != '\0' ? err_set(e, E_UNSUP, "a container cannot make units of the machine") : 0;
+    return find_systemctl()[0] == '\0' ? err_set(e, E_UNSUP, "there is no systemctl") : 0;
+}
+
+static int sd_probe(struct port *port, struct err *e)
+{
+    if (self(port)->disk->root[0] != '\0')
+        return err_set(e, E_UNSUP, "a container cannot make units of the machine");
+    return port_systemd_here(e);
 }
 
 // --- start
@@ -244,15 +258,6 @@ static void on_poked(struct fs_watch *w, const char *name)
     struct sd_port *p = container_of(w, struct sd_port, poked);
     if (name == NULL || strcmp(name, POKE_FILE) == 0)
         sd_look(p);
-}
-
-static const char *find_systemctl(void)
-{
-    static const char *const places[] = { "/usr/bin/systemctl", "/bin/systemctl" };
-    for (size_t i = 0; i < ARRAY_LEN(places); i++)
-        if (access(places[i], X_OK) == 0)
-            return places[i];
-    return "";
 }
 
 // The path, not the file: after an upgrade the pokes run the new program. systemd would expand what is no plain path.

@@ -199,14 +199,19 @@ void check_log_dir(struct check *k, struct check_result *r)
 void check_port(struct check *k, struct check_result *r)
 {
     struct err e = ERR_INIT;
-    if (strcmp(k->config->port_name, "exec") != 0) {
+    bool systemd = strcmp(k->config->port_name, "systemd") == 0;
+    if (strcmp(k->config->port_name, "null") == 0) {
         check_say(r, CHECK_OK, "%s: programs are accepted, and none is run", k->config->port_name);
+    } else if (systemd && port_systemd_here(&e) < 0) {
+        check_say(r, CHECK_FAIL, "systemd: %s", e.msg);
+        check_cause(r, "apps that name no runtime are units of systemd here, as [port] name says");
+        check_remedy(r, "[port] name = exec, or runtime: exec in the app");
     } else if (port_exec_try(k->loop, "/proc/self/exe", &e) < 0) {
         check_say(r, CHECK_FAIL, "exec: %s", e.msg);
         check_cause(r, "a supervisor, which is this very program, cannot be started: no process numbers or memory left, a security module, "
                        "/proc not mounted, or a kernel before 5.3");
         check_remedy(r, "`ulimit -u`, /sys/fs/cgroup/.../pids.max, dmesg, `uname -r`");
     } else {
-        check_say(r, CHECK_OK, "exec: a supervisor starts");
+        check_say(r, CHECK_OK, "%sexec: a supervisor starts", systemd ? "systemd: it runs this machine; " : "");
     }
 }
