@@ -114,11 +114,12 @@ static void delay_item(struct egress *g, const char *id, int64_t at_least_ms)
     d->at_ms = loop_now(g->loop) + ms;
 }
 
-// Rate: a bucket of thousandths.
+// Rate: a bucket of thousandths. By the clock and not by the loop's time, which stands still during the commit of a turn: after a slow one
+// the bucket would be full now, and full again in the next turn.
 
 static void refill(struct egress *g)
 {
-    int64_t now = loop_now(g->loop), full = 1000 * MAX(g->conf.rate_per_s / 5, (int64_t)g->n_senders);
+    int64_t now = clock_mono(g->kube->clock), full = 1000 * MAX(g->conf.rate_per_s / 5, (int64_t)g->n_senders);
     g->tokens = MIN(full, g->tokens + (now - g->tokens_at_ms) * g->conf.rate_per_s);
     g->tokens_at_ms = now;
 }
@@ -530,7 +531,8 @@ int egress_new(struct egress **out, struct loop *l, struct kube *k, struct outbo
     g->conf = *conf;
     g->conf.rate_per_s = conf->rate_per_s > 0 ? conf->rate_per_s : 50;
     g->n_senders = conf->in_flight > 0 ? MIN(conf->in_flight, SENDERS_MAX) : 8;
-    g->tokens_at_ms = g->offline_at_ms = loop_now(l);
+    g->offline_at_ms = loop_now(l);
+    g->tokens_at_ms = clock_mono(k->clock);
     g->tokens = 1000 * g->n_senders;
     table_init(&g->delays);
     timer_init(&g->timer, on_timer);

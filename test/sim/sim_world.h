@@ -65,7 +65,7 @@ struct managed_path {
 };
 
 // What sim_rules.c remembers. Off where users go past sim_users.c.
-enum { RULES_REPORTS = 75 }; // the rate of a second (50), its ends, and two bursts (10): an fsync that takes long hides one from the other
+enum { RULES_REPORTS = 65 }; // the rate of a second (50), its ends, and one burst (10)
 struct rules {
     bool on;
     struct list wanted, started, runs; // runs: of jobs
