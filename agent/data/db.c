@@ -86,10 +86,20 @@ static int note_wal(void *ctx, struct sqlite3 *sq, const char *schema, int frame
 }
 
 // What a predecessor could not fsync is read from the page cache like everything else, and yet may not lie on the disk; what is added behind
-// it is then lost with it at a power cut. So the log is written back before anything is added. A full disk cannot do that: it stays as it is.
-static void write_log_back(struct sqlite3 *sq)
+// it is then lost with it at a power cut. So the log is written back before anything is added. A full disk cannot do that: it is tried again.
+static bool write_log_back(struct sqlite3 *sq)
 {
-    (void)sqlite3_wal_checkpoint_v2(sq, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    return sqlite3_wal_checkpoint_v2(sq, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK;
+}
+
+// Before a transaction, as long as it did not work; once in a while, for a disk that is full or broken makes it long.
+void db_write_log_back(struct db *db)
+{
+    int64_t now = clock_mono(db->clock);
+    if (!db->log_old || now < db->next_back_ms)
+        return;
+    db->next_back_ms = now + DB_TIGHT_MS;
+    db->log_old = !write_log_back(db->sq);
 }
 
 // Opens the file that is there. E_CORRUPT: it needs salvage, if it is still so on another try.
@@ -110,8 +120,8 @@ static int attach(struct db *db, bool check, struct err *e)
         db_disconnect(sq, true);
         return r;
     }
-    if (unclean)
-        write_log_back(sq);
+    db->log_old = unclean && !write_log_back(sq);
+    db->next_back_ms = 0;
     sqlite3_wal_hook(sq, note_wal, db);
     db->sq = sq;
     db->damaged = false;

@@ -37,6 +37,8 @@ struct db {
     bool open, damaged; // a transaction; pages are not what they should be
     bool doubtful;      // a read failed, which may have been the cable's fault; doubts: so often in a row, each at its own time
     int doubts;
+    bool log_old;         // the log has transactions of a predecessor that may not lie on the disk
+    int64_t next_back_ms; // monotonic: writing it back is not tried again before
     int64_t next_lazy_ms; // monotonic: what waits is not written before
     int64_t tight_to_ms;  // monotonic: the disk was full, until then the log is emptied after each commit
     int64_t next_heal_ms; // monotonic: a salvage that failed is not tried again before
@@ -122,6 +124,7 @@ int db_finish_salvage(struct db *db, struct err *e) MUST_USE;
 void db_stmts_close(struct db *db);
 bool db_stmts_busy(const struct db *db);
 int db_begin(struct db *db, struct err *e) MUST_USE;
+void db_write_log_back(struct db *db);      // db.c: before anything is added to a log that may not lie on the disk
 void db_note_error(struct db *db, int cls); // is the file damaged, or in doubt?
 // Rolls back when something is open, tells the hooks why.
 void db_end_failed(struct db *db, int cls);

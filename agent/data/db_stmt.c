@@ -147,6 +147,7 @@ int db_begin(struct db *db, struct err *e)
 {
     if (db->open)
         return 0;
+    db_write_log_back(db);
     int r = db_exec(db->sq, "BEGIN IMMEDIATE", e);
     db->open = r == 0;
     db->wrote = false;

@@ -921,6 +921,31 @@ static void test_salvage_counts(void)
     db_close(db);
 }
 
+// The log of a predecessor is written back before anything is added to it; when that fails at the start, it is tried again.
+static void test_log_written_back(void)
+{
+    new_root();
+    struct db *db = open_store();
+    struct err e;
+    is_int(put_intent(db, "k", "of the predecessor", &e), 0, "a row");
+    commit(db);
+    db_abandon(db);
+    test_vfs.fail_sync = true;
+    is_int(try_open(&db, 0, &e), 0, "opened while the disk cannot sync");
+    int64_t left = file_size(STORE "-wal");
+    ok(left > 0, "the log stays");
+    is_int(put_intent(db, "x", "y", &e), 0, "something is written");
+    ok(db_commit(db, &e) != 0, "and cannot be made durable");
+    test_vfs.fail_sync = false;
+    fake_clock_advance(&fc, DB_TIGHT_MS);
+    is_int(db_begin(db, &e), 0, "the next transaction, when the disk is well");
+    is_int(file_size(STORE "-wal"), 0, "finds the log written back");
+    is_int(put_intent(db, "x", "y", &e), 0, "before it adds anything");
+    commit(db);
+    is_int(count_intents(db), 2, "nothing is lost");
+    db_close(db);
+}
+
 static void break_page(size_t page, int reads)
 {
     struct stat st;
@@ -1266,6 +1291,7 @@ int main(void)
     test_truncated();
     test_garbage();
     test_salvage_counts();
+    test_log_written_back();
     test_read_fails_once();
     test_read_fails_for_a_while();
     test_unreadable_sector();
