@@ -265,7 +265,8 @@ static int open_seams(struct process *p, struct err *e)
     signal(SIGXFSZ, SIG_IGN); // a write over a limit of ours is an error; our shims inherit this, what they run does not
     clock_real_init(&p->clock);
     p->clock.always = p->config->clock_trust == 1;
-    clock_floor(&p->clock, LIMPET_BUILD_EPOCH * INT64_C(1000000));
+    p->clock.built_us = LIMPET_BUILD_EPOCH * INT64_C(1000000);
+    clock_floor(&p->clock, p->clock.built_us);
     log_setup(p->config->log_level, p->config->log_format, &p->clock);
     int rc = loop_backend_epoll(&b, e);
     if (rc == 0)

@@ -28,11 +28,16 @@ struct clock_ops {
 struct clock {
     const struct clock_ops *ops;
     int64_t floor_us;     // 0 = none
+    int64_t built_us;     // when this program was made: no floor is below it
     int64_t offset_us;    // server time minus boot-time, learned from a verified Date; used only while the wall is untrusted
     bool always;          // [clock] trust=always
     bool server_dated;    // a verified server Date was seen this boot
     bool was_below_floor; // the wall stood before the floor at start
-    bool no_rtc;          // nothing set the wall at boot (OpenWrt takes the newest file time): the floor proves nothing
+    bool floor_lowered;   // in this boot, on the server's word
+    // Verified server Dates before the floor that agree with one another: how many, since when (boot-time), and what they say.
+    int earlier;
+    int64_t earlier_since_ms, earlier_offset_us;
+    bool no_rtc; // nothing set the wall at boot (OpenWrt takes the newest file time): the floor proves nothing
 };
 
 void clock_real_init(struct clock *c);
@@ -46,9 +51,13 @@ bool clock_trusted(struct clock *c);
 // Somebody outside of this machine says so: time synchronisation, a server, or the owner. Only such a time may become a floor; one that is
 // believed because it is after the last floor could be ten years off, and as a floor would never be left again.
 bool clock_vouched(struct clock *c);
-// A Date header of a server whose certificate chain was verified; seconds since 1970. One before the floor is ignored.
+// A Date header of a server whose certificate chain was verified; seconds since 1970. One before the floor is ignored, for the server's clock
+// may be the wrong one. But a floor may come from a clock that lied by years while it was trusted, and nothing would ever lead back: when
+// CLOCK_AGREE Dates in CLOCK_AGREE_MS or more agree with one another to the second, and none contradicts them, the floor is lowered to what they
+// say, never below the time the program was made.
+enum { CLOCK_AGREE = 10, CLOCK_AGREE_MS = 10 * 60 * 1000 };
 void clock_server_date(struct clock *c, int64_t sec);
-void clock_floor(struct clock *c, int64_t us); // raises the floor; never lowers it
+void clock_floor(struct clock *c, int64_t us); // raises the floor
 
 // When something happened, in a form that survives a lying clock.
 struct instant {

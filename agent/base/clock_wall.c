@@ -65,13 +65,31 @@ bool clock_vouched(struct clock *c)
     return c->always || c->server_dated || c->ops->synced(c);
 }
 
+// Whether a Date before the floor is the last of enough that agree.
+static bool earlier_dates_agree(struct clock *c, int64_t us)
+{
+    int64_t boot_ms = clock_boot(c), offset_us = us - boot_ms * 1000, off = offset_us - c->earlier_offset_us;
+    if (c->earlier == 0 || off < -DATE_SLACK_US || off > DATE_SLACK_US) {
+        c->earlier = 0;
+        c->earlier_since_ms = boot_ms;
+        c->earlier_offset_us = offset_us;
+    }
+    c->earlier = MIN(c->earlier + 1, CLOCK_AGREE);
+    return c->earlier == CLOCK_AGREE && boot_ms - c->earlier_since_ms >= CLOCK_AGREE_MS && us >= c->built_us;
+}
+
 void clock_server_date(struct clock *c, int64_t sec)
 {
     if (sec <= 0 || sec > INT64_MAX / 1000000)
         return;
     int64_t us = sec * 1000000;
-    if (us < c->floor_us)
-        return; // the server's clock is the one that is wrong
+    if (us < c->floor_us) {
+        if (!earlier_dates_agree(c, us))
+            return; // the server's clock is the one that is wrong
+        c->floor_us = us;
+        c->floor_lowered = true;
+    }
+    c->earlier = 0;
     // A Date has whole seconds and travelled here: an estimate that agrees with it within a few stays, so that time does not jump
     // to and fro with each answer.
     int64_t boot_us = clock_boot(c) * 1000, now = c->server_dated ? server_us(c) : c->ops->wall_us(c);

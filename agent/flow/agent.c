@@ -210,6 +210,8 @@ static void note_clock(struct agent *a)
         if (outbox_clock_corrected(a->outbox, now.boot_id, now.wall_us - now.boot_ms * 1000, &e) < 0)
             log_error("agent", "times-not-corrected error=\"%s\"", e.msg);
     }
+    if (trusted && !a->clock_was_trusted && a->seams.clock->floor_lowered)
+        log_warn("agent", "clock-floor-lowered why=\"the server kept to an earlier time than this machine once believed\"");
     note_step(a, trusted);
     a->clock_was_trusted = trusted;
     if (!clock_vouched(a->seams.clock))

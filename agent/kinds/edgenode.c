@@ -115,8 +115,16 @@ static struct json *addresses_json(const struct inventory *inv)
 
 static void clock_condition(struct pass *p)
 {
-    if (clock_trusted(p->env->clock))
+    const struct clock *c = p->env->clock;
+    if (clock_trusted(p->env->clock) && c->floor_lowered)
+        status_cond(p->status, "ClockTrusted", COND_TRUE, "ServerAgreed",
+                    "the time is the server's; a later one that this machine once believed was given up, as the server kept to its own");
+    else if (clock_trusted(p->env->clock))
         status_cond(p->status, "ClockTrusted", COND_TRUE, "Trusted", "the clock is known to be right");
+    else if (c->earlier > 0)
+        status_cond(p->status, "ClockTrusted", COND_FALSE, "ServerIsEarlier",
+                    "the server's time is before one that this machine believed; it is taken when the server keeps to it for %d minutes",
+                    CLOCK_AGREE_MS / 60000);
     else
         status_cond(p->status, "ClockTrusted", COND_FALSE, "NotSynchronised",
                     "the clock was neither synchronised nor confirmed in this boot");

@@ -87,6 +87,42 @@ static void test_server_date(void)
     is_int(clock_wall_us(c), T2026 + 4000 * (int64_t)SEC, "a synchronised wall clock wins over it");
 }
 
+// A floor that a lying clock left, years ahead; the server is right, and says so again and again.
+static void test_floor_that_lied(void)
+{
+    const int64_t year = 365 * 86400 * (int64_t)SEC;
+    struct fake_clock fc;
+    fake_clock_init(&fc, 1);
+    struct clock *c = &fc.clock;
+    fc.synced = false;
+    fc.wall_us = T2026 + 8 * year;
+    c->built_us = T2026 - year;
+    clock_floor(c, c->built_us);
+    clock_floor(c, T2026 + 8 * year);
+    for (int i = 0; i < 100; i++)
+        clock_server_date(c, T2026 / SEC);
+    is_int(c->floor_us, T2026 + 8 * year, "many answers of one moment lower no floor");
+    for (int min = 0; min < 9; min++, fake_clock_advance(&fc, 60000))
+        clock_server_date(c, T2026 / SEC + min * 60);
+    is_int(c->floor_us, T2026 + 8 * year, "nor do nine minutes");
+    clock_server_date(c, T2026 / SEC + 3600);
+    for (int min = 9; min < 19; min++, fake_clock_advance(&fc, 60000))
+        clock_server_date(c, T2026 / SEC + min * 60);
+    is_int(c->floor_us, T2026 + 8 * year, "one that contradicts begins it anew");
+    clock_server_date(c, T2026 / SEC + 19 * 60);
+    is_int(c->floor_us, T2026 + 19 * 60 * (int64_t)SEC, "ten minutes of agreement do");
+    ok(clock_trusted(c) && clock_vouched(c), "and the server's time is trusted");
+    is_int(clock_wall_us(c), T2026 + 19 * 60 * (int64_t)SEC, "it is the time, whatever the wall clock says");
+    ok(c->floor_lowered, "that is to be told");
+    fake_clock_init(&fc, 1);
+    fc.synced = false;
+    c->built_us = T2026 + year;
+    clock_floor(c, T2026 + 8 * year);
+    for (int min = 0; min < 60; min++, fake_clock_advance(&fc, 60000))
+        clock_server_date(c, T2026 / SEC + min * 60);
+    ok(!clock_trusted(c), "a server that is before the making of this program is never right");
+}
+
 static void test_step(void)
 {
     const int64_t day = 86400 * (int64_t)SEC;
@@ -360,6 +396,7 @@ int main(void)
 {
     test_trust_by_sync();
     test_floor();
+    test_floor_that_lied();
     test_server_date();
     test_step();
     test_instant();
