@@ -102,6 +102,27 @@ like() {
 }
 
 # done_testing: the last line of a test. Its exit status is the test's.
+# run COMMAND...: sets status, out and err; the two also lie in $work.
+out='' err='' status=0
+run() {
+	"$@" >"$work/out" 2>"$work/err" </dev/null
+	status=$?
+	out=$(<"$work/out")
+	err=$(<"$work/err")
+}
+
+# run_is STATUS DESCRIPTION COMMAND...
+run_is() {
+	local wanted=$1 description=$2
+	shift 2
+	run "$@"
+	if ((status == wanted)); then
+		pass "$description"
+	else
+		fail "$description" "exit status $status, wanted $wanted, of: $*"$'\n'"$out"$'\n'"$err"
+	fi
+}
+
 done_testing() {
 	[[ -n $tap_plan ]] || plan "$tap_count"
 	((tap_failures == 0 && tap_count == tap_plan))

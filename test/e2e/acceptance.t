@@ -3,7 +3,7 @@
 #
 # The table that every kind on every port passes: edit by hand, delete a managed thing, spoil the status on the server, cut the
 # link; each comes right by itself. A kind joins by a row and its functions.
-# timeout: 600
+# timeout: 900
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../cluster/lib.sh
 . "$here/../cluster/lib.sh"
@@ -19,8 +19,11 @@ table='
 edgeapp      exec   app
 edgeconfig   exec   cfg
 edgenode     exec   node
+edgejob      exec   job
+edgepolicy   exec   pol
 edgeconfig   null   cfg
 edgenode     null   node
+edgepolicy   null   pol
 '
 
 # Each kind X: make_X VARIANT, edit_X and delete_X (do harm), right_X VARIANT (all is as it should be), object_X (KIND NAME on the server).
@@ -61,6 +64,47 @@ edit_node() { k patch enode $node -n $ns --subresource=status --type=merge -p '{
 delete_node() { k delete lease $node -n $ns >/dev/null; }
 object_node() { echo enode $node; }
 
+# A run that goes on for ever: an attempt that is ended is one that failed, and the next one comes.
+make_job() {
+	printf 'apiVersion: edge.limpet.dev/v1alpha1\nkind: EdgeJob\nmetadata: {name: work}\nspec:\n' | cat - <(
+		printf '  command: [/bin/sleep, "99999"]\n  env: [{name: VARIANT, value: "%s"}]\n  backoffLimit: 9\n  terminationGracePeriodSeconds: 1\n' "$1"
+	) | put
+}
+job_pids() {
+	local pid
+	for pid in $(pgrep -f -x '/bin/sleep 99999'); do
+		grep -zqs "=$work/$node/run/i/" "/proc/$pid/environ" && printf '%s\n' "$pid"
+	done
+	return 0
+}
+right_job() {
+	local pid
+	pid=$(job_pids)
+	[[ $pid =~ ^[0-9]+$ ]] && grep -zqx "VARIANT=$1" "/proc/$pid/environ" &&
+		[[ ! -e $work/$node/harmed || $pid != "$(<"$work/$node/harmed")" ]]
+}
+harm_job() { # SIGNAL
+	job_pids >"$work/$node/harmed"
+	kill -"$1" "$(<"$work/$node/harmed")"
+}
+edit_job() { harm_job TERM; }
+delete_job() { harm_job KILL; }
+object_job() { echo ejob work; }
+
+# What it manages is in the agent and in the Lease.
+make_pol() {
+	printf '{"apiVersion":"edge.limpet.dev/v1alpha1","kind":"EdgePolicy","metadata":{"name":"times"},"spec":{"lease":{"duration":"4%ss"}}}' "$1" | put
+}
+right_pol() {
+	[[ $(k get lease $node -n $ns -o 'jsonpath={.spec.leaseDurationSeconds}') == "4$1" ]] &&
+		[[ $(field epol times '{.status.inForceGeneration}') == "$(field epol times '{.metadata.generation}')" ]]
+}
+edit_pol() { k patch epol times -n $ns --subresource=status --type=merge -p '{"status":{"inForceGeneration":99}}' >/dev/null; }
+delete_pol() { k delete lease $node -n $ns >/dev/null; }
+object_pol() { echo epol times; }
+
+# Harm that is done on the server cannot be done while it is away.
+on_server() { [[ $1 == node || $1 == pol ]]; }
 reported() { # KIND NAME: the server's status speaks of the generation that is there now
 	[[ $(field "$1" "$2" '{.metadata.generation}') == "$(field "$1" "$2" '{.status.observedGeneration}')" ]]
 }
@@ -79,8 +123,8 @@ row() { # KIND PORT FUNCTIONS
 	eventually 60 "$what: the status wiped on the server, comes back" reported "${object[@]}"
 	cluster stop-apiserver --kill >/dev/null
 	eventually 60 "$what: cut off" offline $node
-	[[ $f == node ]] || edit_"$f"
-	[[ $f == node ]] || eventually 60 "$what: edited while cut off, comes right" right_"$f" 1
+	on_server "$f" || edit_"$f"
+	on_server "$f" || eventually 120 "$what: edited while cut off, comes right" right_"$f" 1
 	cluster start-apiserver >/dev/null
 	make_"$f" 2
 	eventually 120 "$what: a change made around the cut arrives" right_"$f" 2

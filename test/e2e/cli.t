@@ -12,28 +12,6 @@ node=alpha
 ns=$(ns_of $node)
 files=$work/$node/files
 ini=$work/$node/limpet.ini
-out='' err='' status=0
-
-# run COMMAND...: sets status, out and err.
-run() {
-	"$@" >"$work/out" 2>"$work/err" </dev/null
-	status=$?
-	out=$(<"$work/out")
-	err=$(<"$work/err")
-}
-
-# run_is STATUS DESCRIPTION COMMAND...
-run_is() {
-	local wanted=$1 description=$2
-	shift 2
-	run "$@"
-	if ((status == wanted)); then
-		pass "$description"
-	else
-		fail "$description" "exit status $status, wanted $wanted, of: $*"$'\n'"$out"$'\n'"$err"
-	fi
-}
-
 # says COMMAND... REGEX: for eventually, whatever the exit status.
 says() { [[ $("${@:1:$#-1}" 2>&1) =~ ${!#} ]]; }
 exits() { # STATUS COMMAND...

@@ -3,7 +3,7 @@
 #
 # EdgePolicy on a real API server: what it sets is in force at once, who wins, what is refused, what is kept without a connection, who stops
 # offline, what waits for a window.
-# timeout: 600
+# timeout: 900
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../cluster/lib.sh
 . "$here/../cluster/lib.sh"
@@ -86,6 +86,48 @@ eventually 30 'a watch is open again' equals 1 watches
 file_yaml late "$files/late" two | put
 eventually 30 'then changes come at once again' file_is "$files/late" two
 
+# --- metered windows
+all_day='[{"daily":"00:00-12:00"},{"daily":"12:00-00:00"}]'
+policy $ns own "{\"priority\":6,\"sync\":{\"mode\":\"watch\",\"metered\":{\"mode\":\"poll\",\"interval\":\"600s\",\"windows\":$all_day}}}"
+eventually 30 'a metered window is open: its mode counts' equals 0 watches
+file_yaml late "$files/late" three | put
+L $node resync
+eventually 30 'and what comes is polled for' file_is "$files/late" three
+policy $ns own '{"priority":6,"sync":{"mode":"watch","metered":{"mode":"poll","interval":"600s","windows":[{"schedule":"0 0 29 2 *","duration":"1m"}]}}}'
+L $node resync
+eventually 30 'outside of it the other one does' equals 1 watches
+file_yaml late "$files/late" four | put
+eventually 30 'and changes come at once' file_is "$files/late" four
+
+# --- edge-system goes, is not there, and is made again
+account="system:serviceaccount:$ns:limpet"
+k create clusterrole policy-e2e --verb=get,list,watch --resource=edgepolicies.edge.limpet.dev,namespaces >/dev/null
+k create clusterrolebinding policy-e2e --clusterrole=policy-e2e --user="$account" >/dev/null
+eventually 30 'a shared policy is in force' equals '4s policy edge-system/fleet' in_force lease.interval
+k delete namespace edge-system >/dev/null
+L $node resync
+eventually 60 'edge-system is not there: that source alone waits' matches 'namespace edge-system' source_error edge-system
+like "$(source_error edge-system)" 'not found|being deleted' 'and status says why'
+is "$(in_force lease.interval)" '4s policy edge-system/fleet' 'what it said stays in force'
+eventually 60 'and the node is online' online $node
+agent_kill $node
+agent_start $node
+eventually 60 'after a crash, too' online $node
+is "$(in_force lease.interval)" '4s policy edge-system/fleet' 'it is in force'
+"$limpetctl" install >/dev/null || diag install
+k create rolebinding limpet-$ns -n edge-system --role=limpet-node-shared --serviceaccount=$ns:limpet >/dev/null
+k delete clusterrolebinding policy-e2e >/dev/null
+L $node resync
+eventually 90 'made again it is another' matches 'made again' source_error edge-system
+is "$(in_force lease.interval)" '4s policy edge-system/fleet' 'whose emptiness removes nothing'
+L $node resync --accept
+eventually 90 'until the owner says so' equals '5s limpet.ini -' in_force lease.interval
+eventually 90 'then it is followed' equals Current source_state edge-system
+policy edge-system fleet '{"priority":5,"sync":{"interval":"9s"},"lease":{"interval":"4s","duration":"30s"},"outbox":{"maxEvents":50}}'
+policy edge-system hall '{"priority":9,"nodeSelector":{"matchLabels":{"place":"hall"}},"sync":{"interval":"11s"}}'
+policy edge-system named '{"priority":8,"nodeSelector":{"matchLabels":{"kubernetes.io/hostname":"pol"}},"outbox":{"shedFirst":"Normal"}}'
+eventually 30 'and obeyed' equals '4s policy edge-system/fleet' in_force lease.interval
+
 # --- a policy that is not valid: the last good one stays
 policy $ns own '{"priority":6,"sync":{"interval":"13s"}}'
 eventually 30 'good' equals "13s policy $ns/own" in_force sync.interval
@@ -146,6 +188,23 @@ cluster start-apiserver >/dev/null
 eventually 60 'and starts when the node is back' ready eapp other
 stops() { k get events.events.k8s.io -n $ns -o json | jq '[.items[] | select(.reason == "StoppedOffline")] | length'; }
 eventually 60 'both stops are told' equals 2 stops
+
+# --- jobs stop offline as well
+printf 'apiVersion: edge.limpet.dev/v1alpha1\nkind: EdgeJob\nmetadata: {name: long}\nspec: {command: [/bin/sleep, "88888"], terminationGracePeriodSeconds: 1}\n' | put
+job_runs() { pgrep -f -x '/bin/sleep 88888' >/dev/null; }
+job_ended() { ! job_runs; }
+job_state() { local_field $node edgejob long .status.state; }
+eventually 60 'a job runs' job_runs
+policy $ns own '{"offline":[{"behavior":"Stop","selector":{"kinds":["EdgeJob"]},"after":"10s"}]}'
+eventually 30 'rules are in force' matches 'EdgeJob' in_force offline
+cluster stop-apiserver --kill >/dev/null
+eventually 60 'Stop: the run ends' job_ended
+eventually 30 'and no other begins' equals Suspended job_state
+is "$(pids $node vital) $(pids $node plain)" "$vital $plain" 'apps are not selected'
+cluster start-apiserver >/dev/null
+eventually 120 'back online it is tried again' job_runs
+k delete ejob long -n $ns >/dev/null
+eventually 60 'deleted it ends' job_ended
 
 # --- maintenance windows
 closed='{"maintenance":{"windows":[{"schedule":"0 0 29 2 *","duration":"1m"}]}}'
