@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctl/manifests.h"
 #include "sim_world.h"
 #include "tap.h"
+#include "wire/yaml.h"
 
 enum { SEED = 20, SETTLE_MS = 2 * MINUTE, SOURCES = 6, BACK_MS = 5 * MINUTE, SHOWN = 40 };
 
@@ -291,6 +293,20 @@ static void no_line_to_wait_in(void)
 
 // --- 12: the disk is full
 
+// So large that the blocks of the log, which can be used again, do not take it.
+static void create_large_app(struct world *w)
+{
+    enum { ARGS = 100, EACH = 4000 };
+    struct buf spec AUTO_BUF = BUF_INIT(1 << 20);
+    struct err e = ERR_INIT;
+    int rc = buf_adds(&spec, "{\"command\":[\"/bin/app\"],\"replicas\":2,\"terminationGracePeriodSeconds\":1,\"args\":[", &e);
+    for (int i = 0; rc == 0 && i < ARGS; i++)
+        rc = buf_addf(&spec, &e, "%s\"%0*d\"", i > 0 ? "," : "", EACH, i);
+    if (rc < 0 || buf_adds(&spec, "]}", &e) < 0)
+        abort();
+    sim_server_create(&w->server, "edgeapps", "app-1", buf_str(&spec));
+}
+
 static void full_disk(void)
 {
     struct world *w = world_at_work("auto");
@@ -300,9 +316,9 @@ static void full_disk(void)
         world_live(w, 6 * MINUTE);
         is_int(running(w), 2, "field 12: nothing can be written: what ends is started again all the same (%d)", i + 1);
     }
-    sim_server_create(&w->server, "edgeapps", "app-1", app_spec);
+    create_large_app(w);
     world_live(w, MINUTE);
-    is_int(running(w), 2, "field 12: what is new waits");
+    is_int(running(w), 2, "field 12: what is new and finds no room waits");
     w->disk.full = false;
     becomes_right(w, BACK_MS, "field 12: there is room again: the agent goes on by itself");
     is_int(running(w), 4, "field 12: with what is new");
@@ -587,6 +603,44 @@ static void was_whole(struct sim_object *o)
     json_set(o->json, "spec", spec);
 }
 
+static struct json *crd_of_apps(void)
+{
+    struct buf text AUTO_BUF = BUF_INIT(1 << 20);
+    struct json *crd = NULL;
+    const struct manifest *m = cluster_manifests;
+    struct err e = ERR_INIT;
+    while (m->kind != NULL && (strcmp(m->kind, "CustomResourceDefinition") != 0 || strcmp(m->name, "edgeapps.edge.limpet.dev") != 0))
+        m++;
+    if (m->kind == NULL || yaml_to_json(m->text, strlen(m->text), 0, &text, &e) < 0 || json_parse(&crd, text.data, text.len, &e) < 0)
+        abort();
+    return crd;
+}
+
+// The CRD is put back to one that does not know a field of the status, and then made the right one again.
+static void status_cut_by_old_crd(void)
+{
+    struct world *w = world_at_work("auto");
+    struct json *old = crd_of_apps(), *right = crd_of_apps();
+    const struct json *status =
+        json_path(json_at(json_path(old, "spec.versions"), 0), "schema.openAPIV3Schema.properties.status.properties");
+    struct sim_object *o = sim_server_find(&w->server, "edgeapps", "app-0");
+    json_del((struct json *)status, "readyReplicas");
+    sim_server_install(&w->server, old);
+    world_live(w, MINUTE);
+    sim_server_set_spec(&w->server, o, "{\"command\":[\"/bin/app\"],\"replicas\":3,\"terminationGracePeriodSeconds\":1}");
+    world_live(w, MINUTE);
+    ok(json_path(o->json, "status.replicas") != NULL && json_path(o->json, "status.readyReplicas") == NULL,
+       "field 14: an old CRD: the status is told without what it does not know");
+    sim_server_install(&w->server, right);
+    world_live(w, 8 * MINUTE);
+    int64_t ready = 0;
+    ok(json_i64(json_path(o->json, "status.readyReplicas"), &ready) && ready == 3,
+       "field 14: the CRD is the right one again: what was cut arrives, and nothing had to change for it");
+    json_free(old);
+    json_free(right);
+    world_end(w, "a status that an old CRD cut");
+}
+
 static void schema_switch(const char *mode)
 {
     struct world *w = world_at_work(mode);
@@ -638,6 +692,7 @@ int main(void)
     changes_while_away("list", false, true);
     no_line_to_wait_in();
     full_disk();
+    status_cut_by_old_crd();
     schema_switch("watch");
     schema_switch("poll");
     too_old_once(false);
