@@ -99,7 +99,7 @@ int cfg_intend(struct cfg_pass *w, struct err *e)
     if (rc < 0 || !commit)
         return rc;
     w->progress = "Applying";
-    w->why = "files are about to be written";
+    w->why = w->owed ? "files are being written, then onChange runs" : "files are about to be written";
     status_cond(w->p->status, "Ready", COND_FALSE, "Applying", "%s", w->why);
     pass_after_commit(w->p);
     return CFG_END;
