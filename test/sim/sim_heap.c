@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim_pool.h"
+
 volatile enum heap_owner sim_heap_owner;
 
 static struct heap_count counts[HEAP_OWNERS];
@@ -38,9 +40,6 @@ struct head {
     uint16_t owner, state;
 };
 
-void *__real_malloc(size_t n);
-void *__real_realloc(void *p, size_t n);
-void __real_free(void *p);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t each);
 void *__wrap_realloc(void *p, size_t n);
@@ -71,7 +70,7 @@ static struct head *head_of(void *p)
 
 void *__wrap_malloc(size_t n)
 {
-    struct head *h = n < SIZE_MAX / 2 ? __real_malloc(sizeof(*h) + n) : NULL;
+    struct head *h = n < SIZE_MAX / 2 ? sim_pool_take(sizeof(*h) + n) : NULL;
     if (h == NULL)
         return NULL;
     *h = (struct head){ .size = n, .owner = (uint16_t)sim_heap_owner, .state = IN_USE };
@@ -93,7 +92,7 @@ void __wrap_free(void *p)
     struct head *h = head_of(p);
     count((enum heap_owner)h->owner, -(int64_t)h->size, -1);
     h->state = GIVEN_BACK;
-    __real_free(h);
+    sim_pool_give(h, sizeof(*h) + h->size);
 }
 
 // It stays with its owner.
@@ -101,7 +100,9 @@ void *__wrap_realloc(void *p, size_t n)
 {
     if (p == NULL)
         return __wrap_malloc(n);
-    struct head *h = head_of(p), *grown = n < SIZE_MAX / 2 ? __real_realloc(h, sizeof(*h) + n) : NULL;
+    struct head *h = head_of(p), *grown = NULL;
+    if (n < SIZE_MAX / 2)
+        grown = sim_pool_resize(h, sizeof(*h) + h->size, sizeof(*h) + n);
     if (grown == NULL)
         return NULL;
     count((enum heap_owner)grown->owner, (int64_t)n - (int64_t)grown->size, 0);
