@@ -326,11 +326,20 @@ static int add_kinds(struct agent *a, struct err *e)
     return rc;
 }
 
+static void on_unreadable(void *ctx, const char *key)
+{
+    struct agent *a = ctx;
+    if (a->sync != NULL)
+        sync_unreadable(a->sync, key);
+}
+
 static int make_engine(struct agent *a, struct err *e)
 {
     struct engine_conf ec = { .requeue_ms = a->config->engine_resync_ms,
                               .pass_deadline_ms = a->config->engine_pass_deadline_ms,
-                              .max_objects = (size_t)MAX(a->config->engine_max_objects, (int64_t)0) };
+                              .max_objects = (size_t)MAX(a->config->engine_max_objects, (int64_t)0),
+                              .unreadable = on_unreadable,
+                              .ctx = a };
     a->env = (struct kind_env){ .loop = a->seams.loop,
                                 .clock = a->seams.clock,
                                 .disk = a->seams.disk,

@@ -21,6 +21,9 @@ struct engine_conf {
     size_t max_objects;       // 0 = 20000; over it: counted and refused
     size_t pass_memory;       // JSON cap of a pass; 0 = 8 MiB
     int passes_per_turn;      // 0 = 32: the loop breathes in between
+    // The row of an object is damaged: whoever can should bring it again. NULL = nobody. Called with each try to read it.
+    void (*unreadable)(void *ctx, const char *key);
+    void *ctx;
 };
 struct engine_stats {
     uint64_t passes, errors, resumed, deadline_hits, skipped_corrupt, status_writes;

@@ -357,6 +357,8 @@ static void pass_unreadable(struct work *w, const struct err *e)
 {
     w->g->stats.skipped_corrupt++;
     log_failure(w, e);
+    if (e->cls == E_CORRUPT && w->g->conf.unreadable != NULL)
+        w->g->conf.unreadable(w->g->conf.ctx, w->os->key);
     engine_queue(w->g, w->os->key, workq_fail(w->g->q, w->os->key, 0, clock_rand64(w->g->env->clock)), WORKQ_LOW, "retry");
     workq_done(w->g->q, w->os->key);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "data/key.h"
 #include "flow/backoff.h"
 #include "flow/sync_priv.h"
 
@@ -627,6 +628,18 @@ void sync_resync(struct sync *s, bool accept)
     }
     if (s->phase == PHASE_DOWN)
         sync_kick(s, true);
+}
+
+void sync_unreadable(struct sync *s, const char *key)
+{
+    struct key_parts p;
+    if (key_split(key, &p, NULL) < 0)
+        return;
+    list_each(n, &s->sources) {
+        struct source *src = container_of(n, struct source, link);
+        if (strcmp(src->kind->type.plural, p.plural) == 0 && strcmp(src->ns, p.ns) == 0)
+            source_doubt(src, "a row of it is damaged");
+    }
 }
 
 void sync_tuned(struct sync *s)

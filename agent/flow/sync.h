@@ -54,8 +54,9 @@ int sync_start(struct sync *s, struct err *e) MUST_USE;
 void sync_kick(struct sync *s, bool now);
 // The commit of a turn failed: what was heard in it is not in the cache. Everything is asked again.
 void sync_store_failed(struct sync *s);
-void sync_resync(struct sync *s, bool accept); // complete relist of every source; accept: held deletes are allowed now
-void sync_tuned(struct sync *s);               // mode or interval in the configuration changed: at once
+void sync_unreadable(struct sync *s, const char *key); // its row is damaged: only a list tells it again
+void sync_resync(struct sync *s, bool accept);         // complete relist of every source; accept: held deletes are allowed now
+void sync_tuned(struct sync *s);                       // mode or interval in the configuration changed: at once
 // Answers admit(). rv: a resourceVersion that the server gave to a write just now; NULL = none, one is asked for.
 void sync_admit(struct sync *s, const char *rv);
 void sync_refused(struct sync *s, const struct err *e); // admit() could not be answered: the link is down after all

@@ -37,7 +37,8 @@ struct source {
     int64_t list_at_ms;  // after a long outage it does not list before; 0 = no moment was drawn since it was current
     struct kube_call call;
     struct timer timer;
-    struct timer proof; // set: a stream ended before its time, and a list is due (doubt())
+    struct timer proof; // set: what was heard is in doubt, and a list is due (source_doubt())
+    const char *proof_why;
     struct line_splitter lines;
     struct list_splitter items;
     char *continue_token;
@@ -122,9 +123,13 @@ void sync_watch_ended(struct sync *s, int64_t lived_ms);
 // sync_source.c
 int source_add(struct sync *s, const struct kind *k, const char *ns, struct err *e) MUST_USE;
 void source_free(struct source *src);
-void source_start(struct source *src);                         // the link is up: list, or go on from the resourceVersion
-void source_stop(struct source *src);                          // the link is down: nothing is lost, nothing current
-void source_relist(struct source *src);                        // forget the resourceVersion and list
+void source_start(struct source *src); // the link is up: list, or go on from the resourceVersion
+void source_stop(struct source *src);  // the link is down: nothing is lost, nothing current
+void source_relist(struct source *src);
+void source_doubt(
+    struct source *src,
+    const char *
+        why); // it lists in a few seconds, at most each five minutes; why: static                        // forget the resourceVersion and list
 void source_retune(struct source *src);                        // the mode or the interval is another
 void source_unproven(struct source *src, const struct err *e); // what was heard cannot be believed: backs off, then lists again
 void source_settle_rv(struct source *src);

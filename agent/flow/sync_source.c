@@ -352,11 +352,14 @@ static void follow_again(struct source *src)
 // When a CRD changes, streams opened before go on under the old schema for a moment, tell new objects without the fields it does not know,
 // and end before their time (measured: 0.5 s). The resourceVersion has moved by then, and only a list tells those objects whole. It is made
 // a little later: if it was the server that went away, the link notices first, and nothing of this is needed.
-static void doubt(struct source *src)
+void source_doubt(struct source *src, const char *why)
 {
+    if (timer_is_set(&src->proof))
+        return;
     int64_t now = loop_now(src->sync->loop), at = now + DOUBT_MIN_MS + clock_rand(src->sync->kube->clock, DOUBT_SPREAD_MS);
     if (src->proven_ms > 0)
         at = MAX(at, src->proven_ms + DOUBT_AGAIN_MS); // a proxy that cuts each stream short earns no list for each
+    src->proof_why = why;
     if (timer_in(src->sync->loop, &src->proof, at - now) < 0)
         log_error("sync", "no-timer source=%s", src->name);
 }
@@ -366,7 +369,7 @@ static void on_proof(struct timer *t)
     struct source *src = container_of(t, struct source, proof);
     if (src->sync->phase != PHASE_UP || src->state == SRC_LIST)
         return;
-    log_info("sync", "list-for-proof source=%s why=\"a stream ended before its time\"", src->name);
+    log_info("sync", "list-for-proof source=%s why=\"%s\"", src->name, src->proof_why);
     src->proven_ms = loop_now(src->sync->loop);
     timer_cancel(src->sync->loop, &src->timer);
     start_list(src);
@@ -401,8 +404,8 @@ static void on_stream_done(struct kube_call *c, struct err *e)
         return;                              // list_complete() failed and set the timer
     if (e == NULL || e->cls == E_CANCELED) { // stopped by ourselves, and not for an error of ours: that would stand in e
         sync_contact(src->sync);
-        if (e == NULL && !src->marking && !timer_is_set(&src->proof) && loop_now(src->sync->loop) - src->opened_ms < src->asked_ms)
-            doubt(src);
+        if (e == NULL && !src->marking && loop_now(src->sync->loop) - src->opened_ms < src->asked_ms)
+            source_doubt(src, "a stream ended before its time");
         src->expired_once = src->expired_once && src->marking;
         if (!src->marking && table_count(&src->pending) == 0)
             became_current(src);

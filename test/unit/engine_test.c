@@ -122,12 +122,20 @@ static bool on_commit(struct loop_hook *h)
         }                                    \
     } while (0)
 
+static char asked_for[KEY_MAX];
+
+static void on_unreadable(void *ctx, const char *key)
+{
+    (void)ctx;
+    snprintf(asked_for, sizeof(asked_for), "%s", key);
+}
+
 static void setup(void)
 {
     char path[128];
     static struct db_conf dc;
     static struct outbox_conf oc;
-    static struct engine_conf ec = { .passes_per_turn = 8 };
+    static struct engine_conf ec = { .passes_per_turn = 8, .unreadable = on_unreadable };
     snprintf(path, sizeof(path), "%s/limpet.db", dir);
     dc.path = path;
     fake_clock_init(&fc, 7);
@@ -421,6 +429,7 @@ static void damaged(void)
     struct engine_stats st;
     engine_stats(engine, &st);
     ok(st.skipped_corrupt > 0, "it is counted");
+    is_str(asked_for, "things/ns/x", "it is asked for again");
 }
 
 static void large(void)
