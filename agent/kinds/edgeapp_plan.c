@@ -131,13 +131,14 @@ static bool newer_ended(const struct inst *insts, size_t n, size_t at)
     return false;
 }
 
-// How many of those wanted may be taken away while they are ready. Those that are not ready count already.
+// How many of those wanted may be taken away while they are ready. Those that are not ready count already, but for one that has ended for
+// good: nobody waits for it.
 static int spare(const struct app_spec *spec, const struct inst *insts, size_t n, const struct app_slot *slots)
 {
     int left = spec->max_unavailable;
     for (int index = 0; index < spec->replicas; index++) {
         const struct inst *i = app_live(insts, n, index);
-        left -= i == NULL || !app_is_ready(i, &slots[index]);
+        left -= i != NULL ? !app_is_ready(i, &slots[index]) : !app_slot_finished(&slots[index], spec);
     }
     return left;
 }

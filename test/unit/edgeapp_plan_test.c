@@ -36,6 +36,7 @@ static const struct plan_case plans[] = {
     { "one runs and is not ready: the others wait", 3, APP_ALWAYS, "0un 1ro 2ro", "---", "", 0 },
     { "it is ready: the next", 3, APP_ALWAYS, "0rn 1ro 2ro", "---", "stop1", 0 },
     { "the new one crashes: the others stay", 3, APP_ALWAYS, "0en 1ro 2ro", "w--", "", 7000 },
+    { "the new one has ended for good: the next", 3, APP_ON_FAILURE, "1ro 2ro", "c--", "stop1", 0 },
     { "old ones that are not ready go at once", 4, APP_ALWAYS, "0uo 1so 2xo 3ro", "----", "stop0 stop1 stop2", 0 },
     { "of the scaled down ones none is counted", 2, APP_ALWAYS, "0ro 1ro 2rn", "--", "stop0 stop2", 0 },
     { "its probe failed: stop", 1, APP_ALWAYS, "0xn", "-", "stop0", 0 },
