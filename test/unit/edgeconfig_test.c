@@ -404,7 +404,10 @@ static void test_on_change_times_out(void)
     start(&r);
     behave(&r, 0, 60000);
     rig_apply(&r, CFG, "{\"files\":[" FILE_A("one") "],\"onChange\":{\"command\":[\"hang\"],\"timeoutSeconds\":3}}");
-    rig_run(&r, 3500);
+    rig_run(&r, 1000);
+    is_str(rig_condition(&r, CFG, "Ready"), "False Applying", "while a command runs it is being applied");
+    has_str(rig_message(&r, CFG, "Ready"), "then onChange runs", "which is said before");
+    rig_run(&r, 2500);
     is_str(rig_condition(&r, CFG, "Ready"), "False OnChangeFailed", "a command that hangs has failed");
     has_str(rig_message(&r, CFG, "Ready"), "no end within 3 s", "and why");
     end(&r);
