@@ -124,6 +124,12 @@ static void exit_event(struct pass *p, int index, const struct app_slot *s, bool
     pass_event(p, !told && app_exit_failed(&s->exit), reason, "Observe", "instance %d %s", index, text);
 }
 
+// An end that was taken over and is in no status yet: the commit of that pass failed, and what it told went with it.
+static bool must_be_told_again(const struct app_slot *s, const struct inst *inst)
+{
+    return s->counted == uid_hash(inst->uid) && !s->reported;
+}
+
 // Takes over how instances ended. True: there was news, and the port must keep its record until the status is durable.
 static bool absorb_exits(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms)
 {
@@ -137,11 +143,12 @@ static bool absorb_exits(struct pass *p, const struct app_spec *spec, const stru
             continue;
         struct app_slot *s = &st->slots[inst->index];
         bool told = s->told == uid_hash(inst->uid) || strcmp(inst->revision, spec->process.revision) != 0;
-        if (!app_slot_exit(s, inst, now_ms, now.boot_ms, now.boot_id))
+        bool again = must_be_told_again(s, inst);
+        if (!app_slot_exit(s, inst, now_ms, now.boot_ms, now.boot_id) && !again)
             continue;
         news = true;
         exit_event(p, inst->index, s, told);
-        if (app_slot_waits(s, spec, now_ms))
+        if (!again && app_slot_waits(s, spec, now_ms))
             pass_event(p, true, "BackOff", "Restart", "instance %d is started again after %" PRId64 " s", inst->index,
                        app_slot_delay(s) / 1000);
     }
