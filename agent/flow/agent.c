@@ -143,9 +143,13 @@ static void commit(struct agent *a)
     struct err e = ERR_INIT;
     if (!db_dirty(a->db))
         return;
-    if (db_commit(a->db, &e) < 0)
+    if (db_commit(a->db, &e) < 0) {
         commit_failed(a, &e);
-    else if (a->egress != NULL)
+        return;
+    }
+    if (a->sync != NULL)
+        sync_stored(a->sync);
+    if (a->egress != NULL)
         egress_wake(a->egress);
 }
 

@@ -675,8 +675,20 @@ void sync_store_failed(struct sync *s)
     list_each(n, &s->sources)
         container_of(n, struct source, link)->rv[0] = '\0';
     err_set(&e, E_NOSPC, "what the server said could not be stored; it is asked again");
-    if (s->phase == PHASE_UP)
-        sync_link_down(s, &e);
+    if (s->phase != PHASE_UP)
+        return;
+    // The server answers each time, which is no success as long as it is for nothing.
+    if (s->store_failures == 0)
+        s->store_failed_ms = loop_now(s->loop);
+    s->tries = s->store_failures++;
+    s->down_since_ms = s->store_failed_ms;
+    sync_link_down(s, &e);
+}
+
+void sync_stored(struct sync *s)
+{
+    if (s->phase == PHASE_UP && s->reported == LINK_ONLINE)
+        s->store_failures = 0;
 }
 
 // Watches that break young make auto mode poll: each costs a reconnect, a poll costs a line.

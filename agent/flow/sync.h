@@ -52,8 +52,9 @@ void sync_free(struct sync *s);
 int sync_start(struct sync *s, struct err *e) MUST_USE;
 // A link came up, credentials changed, the user asked: try now, or spread over 0-2 s.
 void sync_kick(struct sync *s, bool now);
-// The commit of a turn failed: what was heard in it is not in the cache. Everything is asked again.
+// The commit of a turn failed: what was heard in it is not in the cache. Everything is asked again, ever more seldom while that lasts.
 void sync_store_failed(struct sync *s);
+void sync_stored(struct sync *s);                      // the commit of a turn stands
 void sync_unreadable(struct sync *s, const char *key); // its row is damaged: only a list tells it again
 void sync_resync(struct sync *s, bool accept);         // complete relist of every source; accept: held deletes are allowed now
 void sync_tuned(struct sync *s);                       // mode or interval in the configuration changed: at once

@@ -319,10 +319,15 @@ static void full_disk(void)
     create_large_app(w);
     world_live(w, MINUTE);
     is_int(running(w), 2, "field 12: what is new and finds no room waits");
+    uint64_t asked = w->server.requests;
+    world_live(w, 10 * MINUTE);
+    asked = w->server.requests - asked;
+    ok(asked < 600, "field 12: what cannot be stored is asked for ever more seldom: %" PRIu64 " requests in 10 minutes", asked);
     w->disk.full = false;
     becomes_right(w, BACK_MS, "field 12: there is room again: the agent goes on by itself");
     is_int(running(w), 4, "field 12: with what is new");
     is_int(of_instance(w, 0, "restarts"), 2, "field 12: and tells what happened");
+    is_int(events_of(w, "Exited"), 3, "field 12: with an event for each end");
     witness_sums_up(w);
     world_end(w, "field 12");
 }
