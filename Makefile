@@ -242,7 +242,7 @@ test: ## everything: unit, port, sim-smoke, e2e, fuzz corpus, sanitizers; ends w
 	@$(MAKE) $(JOBS) SAN=1 programs
 	@$(MAKE) cluster
 	@$(MAKE) cron-build
-	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) $(cron_BIN) $(CONFORMANCE) $(E2E)
+	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) test/sim/mutants/smoke.t $(cron_BIN) $(CONFORMANCE) $(E2E)
 
 unit port: ## unit tests; the port conformance suite; TESTS=NAME for one, e.g. make unit TESTS=buf
 unit port:
@@ -262,20 +262,29 @@ sim: ## the simulator, 2,000 seeds (SEEDS=N), every processor; SEED=N [ONLY=3,9]
 conformance: $(MODEL) cluster ## the simulator's API server against a real one: the same requests to both
 	@BUILD=$(abspath $(O)) $(RUN) $(CONFORMANCE)
 
-# A mutant is a file of test/sim/mutants: a change of one source, and what the simulator must say of it. The changed object is compiled
-# apart and linked before the library. smoke: those of `make test`.
+# A mutant is a file of test/sim/mutants: a change of one source, and what the simulator must say of it. The changed source is compiled by
+# itself, again only when it or what it includes changes, and linked before the library. smoke: those of `make test`.
 MUTANTS := $(patsubst test/sim/mutants/%.mutant,%,$(sort $(wildcard test/sim/mutants/*.mutant)))
 SMOKE_MUTANTS := $(patsubst test/sim/mutants/%.mutant,$(O)/mutants/%,$(shell grep -l '^smoke:' $(MUTANTS:%=test/sim/mutants/%.mutant)))
-$(MUTANTS:%=$(O)/mutants/%): $(O)/mutants/%: test/sim/mutants/%.mutant test/sim/mutants/apply $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(sim_HELP_MORE) $(LIB)
+HUNT := $(O)/obj/test/sim/mutants/hunt.o
+.SECONDARY: $(MUTANTS:%=$(O)/obj/mutants/%.c) $(MUTANTS:%=$(O)/obj/mutants/%.o)
+.SECONDEXPANSION:
+$(MUTANTS:%=$(O)/obj/mutants/%.c): $(O)/obj/mutants/%.c: test/sim/mutants/%.mutant test/sim/mutants/apply \
+                                   $$(shell sed -n 's/^file: //p' test/sim/mutants/$$*.mutant)
 	@mkdir -p $(@D)
+	$(Q)test/sim/mutants/apply $< >$@.new && mv $@.new $@
+$(MUTANTS:%=$(O)/obj/mutants/%.o): $(O)/obj/mutants/%.o: $(O)/obj/mutants/%.c $(O)/gen/flags
 	$(call say,MUTANT,$*)
-	$(Q)test/sim/mutants/apply $< >$@.c
-	$(Q)$(COMPILE) -w -c -o $@.o $@.c
-	$(Q)$(call LINK,$@.o $(O)/obj/test/sim/mutants/hunt.o $(sim_HELP) $(sim_HELP_MORE) $(LIB) $(sim_LINK))
+	$(Q)$(COMPILE) -w -c -o $@ $<
+$(MUTANTS:%=$(O)/mutants/%): $(O)/mutants/%: $(O)/obj/mutants/%.o $(HUNT) $(sim_HELP) $(sim_HELP_MORE) $(LIB)
+	@mkdir -p $(@D)
+	$(Q)$(call LINK,$< $(HUNT) $(sim_HELP) $(sim_HELP_MORE) $(LIB) $(sim_LINK))
+
+programs: $(if $(SAN),,$(SMOKE_MUTANTS))
 
 .PHONY: mutants sim-mutants sim-soak sim-fleet
 mutants: $(or $(TESTS:%=$(O)/mutants/%),$(MUTANTS:%=$(O)/mutants/%))
-sim-mutants: ## the simulator must find each deliberate bug of test/sim/mutants (LIMIT=300 seeds); TESTS=NAME for one, WRITE=1 for the README
+sim-mutants: ## the simulator must find each deliberate bug of test/sim/mutants; TESTS=NAME for one; WRITE=1: from seed 1 (LIMIT=300), into the README
 	@$(MAKE) $(JOBS) O=build/sim CFLAGS="-O2 -g" mutants
 	@test/sim/mutants/run $(if $(WRITE),--write) $(abspath build/sim/mutants) $(shell nproc) $(or $(LIMIT),300) $(or $(TESTS),$(MUTANTS))
 

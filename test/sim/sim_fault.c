@@ -28,6 +28,7 @@ const char *const sim_fault_words[SIM_FAULTS] = {
     [F_WIPED] = "somebody wipes a status",
     [F_TRUNCATED] = "truncated lists",
     [F_OTHER_CLUSTER] = "another cluster answers",
+    [F_NAMESAKE] = "another cluster with a namespace of our name",
     [F_RESTORED] = "a restored, older database",
     [F_TERMINATING] = "the namespace is Terminating",
     [F_NO_NAMESPACE] = "the namespace is gone",

@@ -35,6 +35,7 @@ enum sim_fault {
     F_WIPED,
     F_TRUNCATED,
     F_OTHER_CLUSTER,
+    F_NAMESAKE,
     F_RESTORED,
     F_TERMINATING,
     F_NO_NAMESPACE,

@@ -2,7 +2,8 @@
 // EdgeJobs: what users want of them, and what must be true of their runs.
 //
 // Four jobs, each of a sort of its own. The uid of an instance names run and attempt ("<run>-<attempt>"), so no uid is ever started twice,
-// whatever died meanwhile; and an AtMostOnce run has one attempt.
+// whatever died meanwhile; and an AtMostOnce run has one attempt. An AtLeastOnce run is not given up before its last attempt, and one that
+// was due while nobody was there, or while the clock could not be trusted, is caught up within its startingDeadlineSeconds.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,17 +11,19 @@
 #include "kinds/edgejob_spec.h"
 #include "sim_world.h"
 
-enum { SPEC_MEMORY = 1 << 20, SPEC_MAX = 500, BACKOFF_LIMIT = 2 };
+enum { SPEC_MEMORY = 1 << 20, SPEC_MAX = 500, BACKOFF_LIMIT = 2, EVERY_MIN = 7, DEADLINE_S = 360 };
+#define CAUGHT_UP 3 // the job whose runs are caught up
+#define CAUGHT_UP_KEY "edgejobs/" SIM_NS "/job-3"
 
 static const struct {
     const char *fields;
     bool at_most_once, alone; // alone: never two instances at a time
     struct fake_behaviour runs;
 } sorts[JOBS] = {
-    { "\"execution\":\"AtMostOnce\"", true, true, { .start_ms = 40, .run_ms = 4000, .stop_ms = 100 } },
+    { "\"execution\":\"AtMostOnce\"", true, true, { .start_ms = 40, .run_ms = 60000, .stop_ms = 100 } },
     { "\"execution\":\"AtLeastOnce\",\"backoffLimit\":2", false, true, { .start_ms = 40, .run_ms = 3000, .exit_code = 1, .stop_ms = 100 } },
-    { "\"schedule\":\"*/10 * * * *\",\"execution\":\"AtMostOnce\",\"concurrencyPolicy\":\"Forbid\"", true, true, { .run_ms = 30000 } },
-    { "\"schedule\":\"*/7 * * * *\",\"concurrencyPolicy\":\"Replace\",\"backoffLimit\":2",
+    { "\"schedule\":\"*/10 * * * *\",\"execution\":\"AtMostOnce\",\"concurrencyPolicy\":\"Forbid\"", true, true, { .run_ms = 200000 } },
+    { "\"schedule\":\"*/7 * * * *\",\"startingDeadlineSeconds\":360,\"concurrencyPolicy\":\"Replace\",\"backoffLimit\":2",
       false,
       true,
       { .run_ms = 480000, .stop_ms = 100 } },
@@ -29,7 +32,7 @@ static const struct {
 struct job_run {
     struct list link;
     char run[INST_UID_MAX];
-    int attempts;
+    int job, attempts;
 };
 
 // --- Users
@@ -94,11 +97,12 @@ bool rules_is_job(struct world *w, const char *uid)
     return run_of(w, uid) != NULL;
 }
 
-static struct job_run *run_add(struct world *w, const char *uid)
+static struct job_run *run_add(struct world *w, int job, const char *uid)
 {
     struct job_run *x = calloc(1, sizeof(*x));
     if (x == NULL)
         abort();
+    x->job = job;
     snprintf(x->run, sizeof(x->run), "%.*s", (int)(strrchr(uid, '-') - uid), uid);
     list_add_tail(&w->rules.runs, &x->link);
     return x;
@@ -114,7 +118,7 @@ void rules_job_start(struct world *w, const struct inst_spec *s, bool suspended)
 {
     int job = s->owner[strlen(s->owner) - 1] - '0', attempt = atoi(strrchr(s->uid, '-') + 1);
     struct job_run *x = run_of(w, s->uid);
-    x = x != NULL ? x : run_add(w, s->uid);
+    x = x != NULL ? x : run_add(w, job, s->uid);
     if (w->rules.jobs_forgotten || w->witness.store_rots)
         return;
     if (attempt <= x->attempts)
@@ -130,7 +134,88 @@ void rules_job_start(struct world *w, const struct inst_spec *s, bool suspended)
         sim_violation(&w->sim, "%s: %s is started beside another", s->owner, s->uid);
 }
 
+// --- What was due
+
+// The agent is not there, its clock cannot be trusted, or its disk does not take what it writes.
+static bool is_hindered(struct world *w)
+{
+    const struct sim_disk *d = &w->disk;
+    return w->lives != w->rules.calm_life || d->full || d->error_permille > 0 || d->sync_ms > 0 || !clock_trusted(&w->clock.clock);
+}
+
+static int64_t last_due_s(int64_t now_s)
+{
+    int64_t minute = now_s / 60;
+    return (minute - minute % 60 % EVERY_MIN) * 60;
+}
+
+static bool was_begun(struct world *w, int64_t due_s)
+{
+    char id[32];
+    snprintf(id, sizeof(id), "-%" PRId64, due_s / 60);
+    list_each(it, &w->rules.runs) {
+        const struct job_run *x = container_of(it, struct job_run, link);
+        size_t n = strlen(x->run), tail = strlen(id);
+        if (x->job == CAUGHT_UP && n > tail && strcmp(x->run + n - tail, id) == 0)
+            return true;
+    }
+    return false;
+}
+
+// A clock that lied may have begun it before its time, or believe that it is past.
+static bool can_judge(const struct world *w)
+{
+    return w->rules.on && !w->rules.jobs_forgotten && !w->witness.store_rots && !w->clock.lied;
+}
+
+void rules_jobs_turn(struct world *w)
+{
+    enum { LOOK_MS = 5000, PATIENCE_MS = 150 * 1000, MARGIN_MS = 30 * 1000 };
+    struct rules *u = &w->rules;
+    int64_t now_ms = w->sim.now_ms, due_s = last_due_s(sim_true_us(&w->sim) / 1000000);
+    int64_t due_ms = now_ms - (sim_true_us(&w->sim) / 1000 - due_s * 1000);
+    if (is_hindered(w)) {
+        u->calm_since_ms = now_ms;
+        u->calm_life = w->lives;
+    }
+    if (now_ms < u->jobs_looked_ms + LOOK_MS)
+        return;
+    u->jobs_looked_ms = now_ms;
+    uint64_t spec = rules_committed(w, CAUGHT_UP_KEY);
+    if (spec != u->job_spec) {
+        u->job_spec = spec;
+        u->job_spec_ms = now_ms;
+    }
+    bool due = spec != 0 && u->job_spec_ms <= due_ms && now_ms >= MAX(due_ms, u->calm_since_ms) + PATIENCE_MS &&
+               u->calm_since_ms <= due_ms + DEADLINE_S * 1000 - MARGIN_MS;
+    if (due && can_judge(w) && !was_begun(w, due_s))
+        sim_violation(&w->sim, CAUGHT_UP_KEY ": the run that was due %" PRId64 " s ago was never begun", (now_ms - due_ms) / 1000);
+}
+
 // --- At peace
+
+// Given up before its last attempt.
+static bool is_given_up(const struct json *run)
+{
+    int64_t attempts = 0;
+    const char *outcome = json_str(json_get(run, "outcome"));
+    return outcome != NULL && (strcmp(outcome, "Failed") == 0 || strcmp(outcome, "Unknown") == 0) &&
+           json_i64(json_get(run, "attempts"), &attempts) && attempts <= BACKOFF_LIMIT;
+}
+
+static bool none_is_given_up(struct world *w, const struct sim_object *o, char why[256])
+{
+    if (sorts[o->name[strlen(o->name) - 1] - '0'].at_most_once || w->rules.jobs_forgotten || w->witness.store_rots)
+        return true;
+    json_each(run, json_path(o->json, "status.runs"))
+    {
+        if (!is_given_up(run))
+            continue;
+        snprintf(why, 256, "%.60s: a run AtLeastOnce is given up before its last attempt", o->name);
+        return false;
+    }
+    return true;
+}
 
 static int64_t count(const struct sim_object *o, const char *path)
 {
@@ -139,8 +224,10 @@ static int64_t count(const struct sim_object *o, const char *path)
 }
 
 // A one-shot has run for the spec as it is now, and has an outcome.
-bool job_is_right(const struct sim_object *o, char why[256])
+bool job_is_right(struct world *w, const struct sim_object *o, char why[256])
 {
+    if (!none_is_given_up(w, o, why))
+        return false;
     struct job_spec spec;
     struct arena a;
     struct err e = ERR_INIT;

@@ -114,6 +114,7 @@ static void clear_away(struct world *w, bool power_cut)
     struct loop *old = w->loop;
     w->sim.dead = true;
     witness_agent_dies(w);
+    rules_pace_forget(w);
     agent_abandon(w->agent);
     w->agent = NULL;
     sim_unset(&w->minute);
@@ -250,6 +251,11 @@ static void on_asked(struct sim_net *n, const struct http_req *r)
     rules_request(container_of(n, struct world, net), r);
 }
 
+static void on_put_off(struct sim_net *n, const struct http_req *r)
+{
+    rules_put_off(container_of(n, struct world, net), r);
+}
+
 static void make_dirs(struct world *w)
 {
     static const char *const dirs[] = { "/etc/app", "/etc/limpet", "/var/lib", "/run/limpet", "/var/log", "/proc/net" };
@@ -279,6 +285,7 @@ void world_init(struct world *w, uint64_t seed, bool verbose)
     w->disk.written = on_written;
     w->disk.removed = on_removed;
     w->net.asked = on_asked;
+    w->net.put_off_by = on_put_off;
     sim_disk_for(&w->disk, w->loop);
     make_dirs(w);
     sim_disk_leave(&w->disk);

@@ -75,12 +75,15 @@ static void flight_free(struct flight *f)
 static void call_done(struct flight *f)
 {
     struct http_req *r = f->req;
+    struct sim_net *n = f->net;
     struct err fate = f->fate;
     sim_trace(f->net->sim, "<- %s %.140s: %d %s", f->method, f->url, f->answer.status, fate.cls != 0 ? fate.msg : "");
     f->net->under_way--;
     f->req = NULL;
     flight_free(f);
     r->impl = NULL;
+    if (fate.cls == 0 && r->head.retry_after_ms > 0 && n->put_off_by != NULL)
+        n->put_off_by(n, r);
     r->on_done(r, fate.cls != 0 ? &fate : NULL);
 }
 
@@ -254,14 +257,9 @@ static bool server_fails(struct flight *f)
 static void count_doubt(struct sim_net *n)
 {
     static const enum sim_fault faults[DOUBTS] = {
-        [DOUBT_TERMINATING] = F_TERMINATING,
-        [DOUBT_NO_NAMESPACE] = F_NO_NAMESPACE,
-        [DOUBT_FORBIDDEN] = F_403,
-        [DOUBT_UNAUTHORIZED] = F_401,
-        [DOUBT_OTHER_CLUSTER] = F_OTHER_CLUSTER,
-        [DOUBT_NO_CRD] = F_NO_CRD,
-        [DOUBT_TRUNCATED] = F_TRUNCATED,
-        [DOUBT_PORTAL] = F_PORTAL,
+        [DOUBT_TERMINATING] = F_TERMINATING, [DOUBT_NO_NAMESPACE] = F_NO_NAMESPACE,   [DOUBT_FORBIDDEN] = F_403,
+        [DOUBT_UNAUTHORIZED] = F_401,        [DOUBT_OTHER_CLUSTER] = F_OTHER_CLUSTER, [DOUBT_NAMESAKE] = F_NAMESAKE,
+        [DOUBT_NO_CRD] = F_NO_CRD,           [DOUBT_TRUNCATED] = F_TRUNCATED,         [DOUBT_PORTAL] = F_PORTAL,
         [DOUBT_RESTORED] = F_RESTORED,
     };
     if (n->server->doubt != DOUBT_NONE)

@@ -46,7 +46,8 @@ struct sim_net {
     size_t under_way, most_under_way;
     // All requests share one connection. It ends with the link, with the server, and when the agent gives it up.
     bool connected;
-    void (*asked)(struct sim_net *n, const struct http_req *r); // by the agent, before it is sent; may be NULL
+    void (*asked)(struct sim_net *n, const struct http_req *r);      // by the agent, before it is sent; may be NULL
+    void (*put_off_by)(struct sim_net *n, const struct http_req *r); // the agent hears a Retry-After (r->head); may be NULL
     void (*heard)(struct sim_net *n, const char *method, const char *url, bool connects, int status); // the server; may be NULL
 };
 

@@ -171,7 +171,7 @@ static void plan_chaos(struct plan *p, struct sim_rng *r, enum sim_phase phase)
 // (A restored database or another cluster an agent without a store could not tell from the right one.)
 static bool may_lose_store(int64_t doubt)
 {
-    return doubt != DOUBT_RESTORED && doubt != DOUBT_OTHER_CLUSTER;
+    return doubt != DOUBT_RESTORED && doubt != DOUBT_OTHER_CLUSTER && doubt != DOUBT_NAMESAKE;
 }
 
 static void plan_doubt(struct plan *p, struct sim_rng *r)

@@ -64,7 +64,10 @@ static int stop(struct port *p, const char *uid, int64_t grace_ms, struct err *e
 static int forget(struct port *p, const char *uid, struct err *e)
 {
     struct sim_port *sp = self(p);
-    return sim_effect(sp->sim) ? sp->fake->forget(p, uid, e) : died(e);
+    if (!sim_effect(sp->sim))
+        return died(e);
+    rules_forgets(world_of(sp), uid);
+    return sp->fake->forget(p, uid, e);
 }
 
 static int log_remove(struct port *p, const char *log_name, struct err *e)

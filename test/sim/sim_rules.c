@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must be true at any moment: nothing starts on a superseded configuration, nothing stops and no file goes without a reason, bounds.
+// What must be true at any moment: nothing starts on a superseded configuration, nothing stops and no file goes without a reason, how an
+// instance ended is not forgotten, bounds.
 //
 // The reason is sought in the history of what users wanted (each spec that an object ever had, and each time it was not there), never in
 // what the agent believes. What it acted on last is a place in that history; only what came after it can be a reason.
@@ -10,7 +11,7 @@
 #include "kinds/edgeapp_spec.h"
 #include "sim_world.h"
 
-enum { SPEC_MEMORY = 1 << 20, OUTBOX_AT_ONCE_MAX = 8, STORE_FILES_MAX = 8, STORE_MEMORY_MAX = 2 << 20, LEFT_MAX = 200 };
+enum { SPEC_MEMORY = 1 << 20, STORE_FILES_MAX = 8, STORE_MEMORY_MAX = 2 << 20, LEFT_MAX = 200 };
 
 struct wanted {
     struct list link;
@@ -18,7 +19,8 @@ struct wanted {
     uint64_t nth;
     bool there, valid; // an invalid spec is no reason for anything
     int64_t generation;
-    bool suspended; // a job
+    bool suspended;    // a job
+    char program[160]; // of an app or a job: what is started
     // Of an app.
     int replicas;
     char revision[INST_REV_MAX];
@@ -61,6 +63,33 @@ static void note_app(struct wanted *v, const struct sim_object *o)
     arena_reset(&a);
 }
 
+static const char *colour_of(const char *const *env)
+{
+    for (; env != NULL && *env != NULL; env++)
+        if (strncmp(*env, "COLOUR=", 7) == 0)
+            return *env + 7;
+    return "";
+}
+
+// Command and environment, as a spec says it...
+static void wanted_program(const struct sim_object *o, char out[160])
+{
+    const char *colour = json_str(json_get(json_at(json_path(o->json, "spec.env"), 0), "value"));
+    size_t n = 0;
+    out[0] = '\0';
+    json_each(word, json_path(o->json, "spec.command")) n += (size_t)snprintf(out + n, 160 - n, "%.40s ", json_str(word));
+    snprintf(out + n, 160 - n, "(%.20s)", colour != NULL ? colour : "");
+}
+
+// ... and as it is started.
+static void started_program(const struct inst_spec *s, char out[160])
+{
+    size_t n = 0;
+    for (const char *const *word = s->exec.argv; *word != NULL && n < 100; word++)
+        n += (size_t)snprintf(out + n, 160 - n, "%.40s ", *word);
+    snprintf(out + n, 160 - n, "(%.20s)", colour_of(s->exec.env));
+}
+
 static void note_config(struct wanted *v, const struct sim_object *o, int index)
 {
     char path[64];
@@ -80,6 +109,7 @@ void history_edited(struct world *w, const struct sim_object *o)
     v->there = true;
     v->generation = o->generation;
     v->suspended = json_bool(json_path(o->json, "spec.suspend"), false);
+    wanted_program(o, v->program);
     if (strncmp(o->name, "job-", 4) == 0)
         v->valid = true;
     else if (config >= 0)
@@ -131,6 +161,12 @@ static struct wanted *committed(struct world *w, const char *key)
     return NULL;
 }
 
+uint64_t rules_committed(struct world *w, const char *key)
+{
+    const struct wanted *v = committed(w, key);
+    return v != NULL && !v->suspended ? v->nth : 0;
+}
+
 static void note_start(struct world *w, const struct inst_spec *s, uint64_t nth)
 {
     struct started *x = calloc(1, sizeof(*x));
@@ -143,11 +179,21 @@ static void note_start(struct world *w, const struct inst_spec *s, uint64_t nth)
     list_add_tail(&w->rules.started, &x->link);
 }
 
+static void check_program(struct world *w, const struct wanted *v, const struct inst_spec *s)
+{
+    char program[160];
+    started_program(s, program);
+    if (v != NULL && v->valid && strcmp(program, v->program) != 0)
+        sim_violation(&w->sim, "%s #%d was started as %s; committed is %s", s->owner, s->index, program, v->program);
+}
+
 void rules_start(struct world *w, const struct inst_spec *s)
 {
     if (!w->rules.on)
         return;
     const struct wanted *v = committed(w, s->owner);
+    if (can_judge(w))
+        check_program(w, v, s);
     if (strncmp(s->owner, "edgejobs/", 9) == 0)
         rules_job_start(w, s, v != NULL && v->suspended);
     if (strncmp(s->owner, "edgeapps/", 9) != 0 || !can_judge(w))
@@ -179,6 +225,72 @@ void rules_stop(struct world *w, const char *uid)
             return;
     }
     sim_violation(&w->sim, "%s #%d of revision %s is stopped, and nobody ever wanted that", x->name, x->index, x->revision);
+}
+
+// --- How an instance ended
+
+struct ended {
+    const char *uid;
+    char owner[200];
+    int index;
+    struct inst_exit exit;
+    int64_t wall_us;
+    bool found, newer; // newer: another one of that index ended later
+};
+
+static int look_for_ended(void *ctx, const struct inst *i)
+{
+    struct ended *x = ctx;
+    if (i->state != INST_EXITED)
+        return 0;
+    if (strcmp(i->uid, x->uid) == 0) {
+        *x = (struct ended){ .uid = x->uid, .index = i->index, .exit = i->exit, .wall_us = i->ended.wall_us, .found = true };
+        snprintf(x->owner, sizeof(x->owner), "%.199s", i->owner);
+    } else if (x->found && i->index == x->index && strcmp(i->owner, x->owner) == 0) {
+        x->newer = true;
+    }
+    return 0;
+}
+
+static bool is_told(const struct ended *x, const struct json *status)
+{
+    char at[RFC3339_MAX];
+    json_each(i, json_get(status, "instances"))
+    {
+        int64_t index = -1, code = -1;
+        const struct json *last = json_get(i, "lastExit");
+        const char *when = json_str(json_get(last, "at"));
+        if (!json_i64(json_get(i, "index"), &index) || index != x->index)
+            continue;
+        (void)!json_i64(json_get(last, "code"), &code);
+        return when != NULL && strcmp(when, rfc3339_sec(x->wall_us, at)) == 0 && (code < 0 || code == (x->exit.code & 0xff));
+    }
+    return false;
+}
+
+// The record is all there is of it, until a status that speaks of it is committed. Of several that ended while nothing could be committed
+// the last one is enough; of an index that nobody wants any more, none is.
+void rules_forgets(struct world *w, const char *uid)
+{
+    AS_AGENT; // what is read fills its page cache
+    struct ended x = { .uid = uid };
+    struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
+    struct json *status AUTO_JSON = NULL;
+    (void)!w->port.fake->each(w->port.port, NULL, look_for_ended, &x, NULL);
+    if (!can_judge(w) || !x.found || x.newer || strncmp(x.owner, "edgeapps/", 9) != 0)
+        return;
+    const struct wanted *v = committed(w, x.owner);
+    w->disk.calm = true;
+    int rc = outbox_status_get(w->agent->outbox, x.owner, &slot, NULL);
+    w->disk.calm = false;
+    const struct sim_object *o = sim_server_find(&w->server, "edgeapps", name_in(x.owner));
+    if (rc < 0 || v == NULL || !v->valid || x.index >= v->replicas || strcmp(slot.uid, v->uid) != 0)
+        return;
+    if (o == NULL || strcmp(o->uid, v->uid) != 0) // deleted meanwhile: nobody looks at its status any more
+        return;
+    if (json_parse(&status, buf_str(&slot.json), slot.json.len, NULL) < 0 || !is_told(&x, status) ||
+        !witness_may_have(w, x.owner, slot.seq))
+        sim_violation(&w->sim, "the record of how %s #%d ended is dropped, and no status that is committed speaks of it", x.owner, x.index);
 }
 
 // --- Files
@@ -238,32 +350,12 @@ void rules_removed(struct world *w, const char *path)
         sim_violation(&w->sim, "%s is removed, and nobody released it", path);
 }
 
-// --- Requests
-
-static bool is_report(const struct http_req *r)
-{
-    return (strcmp(r->method, "PATCH") == 0 && strstr(r->url, "/status") != NULL) ||
-           (strcmp(r->method, "POST") == 0 && strstr(r->url, "/events") != NULL);
-}
-
-void rules_request(struct world *w, const struct http_req *r)
-{
-    struct rules *u = &w->rules;
-    if (!is_report(r))
-        return;
-    // The oldest of so many must lie a second back.
-    int64_t *slot = &u->reports_ms[u->n_reports++ % RULES_REPORTS];
-    if (u->n_reports > RULES_REPORTS && w->sim.now_ms - *slot < 1000)
-        sim_violation(&w->sim, "more than %d reports in a second", RULES_REPORTS);
-    *slot = w->sim.now_ms;
-    if (sim_net_under_way(&w->net, is_report) >= OUTBOX_AT_ONCE_MAX)
-        sim_violation(&w->sim, "more than %d reports under way", OUTBOX_AT_ONCE_MAX);
-}
-
 // --- What the agent holds
 
 void rules_turn(struct world *w)
 {
+    if (w->rules.on && w->agent != NULL)
+        rules_jobs_turn(w);
     if (w->disk.open_files > STORE_FILES_MAX)
         sim_violation(&w->sim, "%d files of the store are open", w->disk.open_files);
     if (sim_vfs_memory() > STORE_MEMORY_MAX)
@@ -285,6 +377,7 @@ void rules_init(struct world *w)
     list_init(&w->rules.wanted);
     list_init(&w->rules.started);
     list_init(&w->rules.runs);
+    list_init(&w->rules.put_off);
 }
 
 void rules_fini(struct world *w)
@@ -294,4 +387,5 @@ void rules_fini(struct world *w)
     list_each_safe(it, next, &w->rules.started)
         free(container_of(it, struct started, link));
     rules_jobs_fini(w);
+    rules_pace_forget(w);
 }

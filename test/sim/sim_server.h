@@ -86,6 +86,7 @@ enum sim_doubt {
     DOUBT_FORBIDDEN,     // 403 for everything of ours
     DOUBT_UNAUTHORIZED,  // 401
     DOUBT_OTHER_CLUSTER, // another one answers at this address
+    DOUBT_NAMESAKE,      // another one, and it has a namespace of our name with nothing in it
     DOUBT_NO_CRD,        // the kinds are not served: "404 page not found"
     DOUBT_TRUNCATED,     // lists and streams end in the middle
     DOUBT_PORTAL,        // a page of HTML instead of everything

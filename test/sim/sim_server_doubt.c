@@ -6,8 +6,17 @@
 #include "sim_server.h"
 
 const char *const sim_doubt_words[DOUBTS] = {
-    "none",           "namespace terminating", "namespace not found", "403", "401", "another cluster", "CRDs not served", "truncated lists",
-    "captive portal", "restored database",
+    "none",
+    "namespace terminating",
+    "namespace not found",
+    "403",
+    "401",
+    "another cluster",
+    "another cluster with an empty namesake",
+    "CRDs not served",
+    "truncated lists",
+    "captive portal",
+    "restored database",
 };
 
 enum { READY_MS = 1000, LIVES_ON_MIN_MS = 8000, LIVES_ON_MAX_MS = 10000 };
@@ -17,9 +26,14 @@ static bool is_ours(const struct sim_place *p)
     return p->ns != NULL && strcmp(p->ns, SIM_NS) == 0;
 }
 
+static bool is_namespace(const struct sim_place *p, const char *name)
+{
+    return p->ns == NULL && p->name != NULL && strcmp(p->name, name) == 0;
+}
+
 static bool is_own_namespace(const struct sim_place *p)
 {
-    return p->ns == NULL && p->name != NULL && strcmp(p->name, SIM_NS) == 0;
+    return is_namespace(p, SIM_NS);
 }
 
 static void portal(struct sim_answer *a)
@@ -28,11 +42,16 @@ static void portal(struct sim_answer *a)
     a->content_type = "text/html";
 }
 
-static void foreign_namespace(struct sim_answer *a)
+static void foreign_namespace(struct sim_answer *a, const char *name)
 {
-    sim_ok(a, "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"kube-system\",\"uid\":\"ffffffff-0000-4000-8000-"
-              "000000000000\","
-              "\"resourceVersion\":\"9\"},\"status\":{\"phase\":\"Active\"}}");
+    struct err e = ERR_INIT;
+    buf_reset(&a->body);
+    if (buf_addf(&a->body, &e,
+                 "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"%s\",\"uid\":\"ffffffff-0000-4000-8000-"
+                 "%012zu\",\"resourceVersion\":\"9\"},\"status\":{\"phase\":\"Active\"}}",
+                 name, strlen(name)) < 0)
+        abort();
+    a->status = 200;
 }
 
 static void terminating_namespace(struct sim_server *v, struct sim_answer *a)
@@ -78,9 +97,14 @@ bool sim_answer_in_doubt(struct sim_server *v, const struct sim_request *r, cons
         else
             return false;
         return true;
+    case DOUBT_NAMESAKE:
+        if (!is_namespace(p, "kube-system") && !is_own_namespace(p))
+            return false;
+        foreign_namespace(a, p->name);
+        return true;
     case DOUBT_OTHER_CLUSTER:
-        if (p->ns == NULL && p->name != NULL && strcmp(p->name, "kube-system") == 0) {
-            foreign_namespace(a);
+        if (is_namespace(p, "kube-system")) {
+            foreign_namespace(a, p->name);
             return true;
         }
         // fall through
@@ -96,7 +120,7 @@ bool sim_answer_in_doubt(struct sim_server *v, const struct sim_request *r, cons
 
 static bool hides_all(enum sim_doubt d)
 {
-    return d == DOUBT_TERMINATING || d == DOUBT_NO_NAMESPACE || d == DOUBT_OTHER_CLUSTER;
+    return d == DOUBT_TERMINATING || d == DOUBT_NO_NAMESPACE || d == DOUBT_OTHER_CLUSTER || d == DOUBT_NAMESAKE;
 }
 
 // A server that starts has heard nothing of the past: what its watches can tell begins at its start.

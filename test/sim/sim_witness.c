@@ -90,6 +90,21 @@ static void add_version(struct world *w, const char *key, const struct status_sl
     list_add_tail(&w->witness.versions, &v->link);
 }
 
+// Can the status of an object that the store has now have been committed? Not when it was not there at the last look and nothing was since.
+bool witness_may_have(struct world *w, const char *key, int64_t seq)
+{
+    struct db_stats s;
+    db_stats(w->agent->db, &s);
+    if (s.commits != w->witness.commits)
+        return true;
+    list_each(it, &w->witness.versions) {
+        const struct version *v = container_of(it, struct version, link);
+        if (v->seq == seq && strcmp(v->key, key) == 0)
+            return true;
+    }
+    return false;
+}
+
 // (What is read here fills the agent's page cache, so it is the agent's.)
 static void read_status(struct world *w, const struct sim_object *o)
 {

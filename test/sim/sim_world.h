@@ -65,15 +65,23 @@ struct managed_path {
 };
 
 // What sim_rules.c remembers. Off where users go past sim_users.c.
-enum { RULES_REPORTS = 65 }; // the rate of a second (50), its ends, and one burst (10)
+enum {
+    RULES_REPORTS = 65, // the rate of a second (50), its ends, and one burst (10)
+    RULES_TRIES = 60    // of the link in a minute
+};
 struct rules {
     bool on;
     struct list wanted, started, runs; // runs: of jobs
     uint64_t nth;
-    bool jobs_forgotten;     // the store was lost: what it knew of runs is not to be had again
+    bool jobs_forgotten; // the store was lost: what it knew of runs is not to be had again
+    // Since when the agent of that life could begin what is due; which spec of a job it has, and since when.
+    int64_t calm_since_ms, job_spec_ms, jobs_looked_ms;
+    int calm_life;
+    uint64_t job_spec;
     uint64_t written[PATHS]; // the place in history of what the agent wrote there last
-    int64_t reports_ms[RULES_REPORTS];
-    uint64_t n_reports;
+    int64_t reports_ms[RULES_REPORTS], tries_ms[RULES_TRIES];
+    uint64_t n_reports, n_tries;
+    struct list put_off; // reports with a Retry-After
 };
 
 // What lasts for a while: when it ends.
@@ -146,9 +154,10 @@ void user_edits_job(struct world *w, const struct act *a);
 void user_deletes_job(struct world *w, const struct act *a);
 void kill_job_shims(struct world *w, const struct act *a);
 void rules_job_start(struct world *w, const struct inst_spec *s, bool suspended);
+void rules_jobs_turn(struct world *w);
 bool rules_is_job(struct world *w, const char *uid); // an instance of one
 void rules_jobs_fini(struct world *w);
-bool job_is_right(const struct sim_object *o, char why[256]);
+bool job_is_right(struct world *w, const struct sim_object *o, char why[256]);
 
 // sim_acts.c
 void act_do(struct world *w, const struct act *a);
@@ -165,6 +174,7 @@ void witness_init(struct world *w);
 void witness_fini(struct world *w);
 void witness_turn(struct world *w); // after each turn of the loop
 void witness_agent_dies(struct world *w);
+bool witness_may_have(struct world *w, const char *key, int64_t seq);
 void witness_store_lost(struct world *w); // its order begins anew
 void witness_store_rots(struct world *w); // what it held may be gone, or old again
 void witness_sums_up(struct world *w);    // at peace: is every promise kept?
@@ -178,9 +188,15 @@ void rules_start(struct world *w, const struct inst_spec *s); // is about to be 
 void rules_stop(struct world *w, const char *uid);
 void rules_written(struct world *w, const char *path, const char *text, size_t n); // by the agent
 void rules_removed(struct world *w, const char *path);
-void rules_request(struct world *w, const struct http_req *r);
+uint64_t rules_committed(struct world *w, const char *key);        // which spec of it the agent goes by; 0 = none, or one that is suspended
+void rules_forgets(struct world *w, const char *uid);              // the record of an instance that ended
 void history_edited(struct world *w, const struct sim_object *o);  // a user gave it a spec
 void history_deleted(struct world *w, const struct sim_object *o); // a user is about to delete it
+
+// sim_pace.c
+void rules_request(struct world *w, const struct http_req *r); // is about to be sent
+void rules_put_off(struct world *w, const struct http_req *r); // the agent was told a Retry-After
+void rules_pace_forget(struct world *w);                       // the agent died
 
 // sim_check.c
 const char *check_right(struct world *w, char why[256]); // NULL = the machine and the server's status are as the specs say
