@@ -85,8 +85,8 @@ struct sync {
     int64_t contact_ms; // the first answer since there was none, be it that we are turned away; 0 = there is none
     int64_t spread_ms;  // sources that have to list draw a moment within it; 0 = at once
     unsigned tries, short_watches, lost_checks;
-    unsigned store_failures; // in a row: what was heard could not be stored
-    int64_t store_failed_ms; // the first of them
+    unsigned store_failures;       // in a row: what was heard could not be stored
+    int64_t store_failed_ms;       // the first of them
     int64_t unauthorized_since_ms; // the check meets nothing but 401; 0 = no
     bool poll_instead;             // auto mode: watches keep breaking
     // The guard.
