@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "local/credentials.h"
 #include "local/local.h"
+#include "local/metrics.h"
 #include "port/poke.h"
 #include "port/runtimes.h"
 #include "shim/shim.h"
@@ -23,7 +24,7 @@
 #include "wire/enroll.h"
 #include "wire/link.h"
 
-enum { CRED_REREAD_MS = 60000, LOCK_TRIES = 40, LOCK_WAIT_MS = 50 };
+enum { CRED_REREAD_MS = 60000, METRICS_RETRY_MS = 60000, LOCK_TRIES = 40, LOCK_WAIT_MS = 50 };
 
 extern char **environ;
 static char **saved_argv;
@@ -44,9 +45,11 @@ struct process {
     char node[254], ns[64];
     struct agent *agent;
     struct control *control;
+    struct metrics_source metrics;
+    struct web *web;
     struct link_watch link;
     struct enroll_renew *renew;
-    struct timer cred_timer;
+    struct timer cred_timer, metrics_timer;
     struct loop_fd signals;
     int lock_fd;
 };
@@ -296,6 +299,41 @@ static int open_agent(struct process *p, struct err *e)
     return rc < 0 ? rc : agent_start(p->agent, e);
 }
 
+// What cannot be served now is no reason not to run; what can never be is a mistake in the configuration.
+static int try_metrics(struct process *p, struct err *e)
+{
+    struct err why = ERR_INIT;
+    int rc = web_start(&p->web, p->loop, p->config->metrics_listen, metrics_answer, &p->metrics, &why);
+    if (rc == 0)
+        return 0;
+    if (rc == E_INVAL || rc == E_UNSUP) {
+        *e = why;
+        return err_wrap(e, "[metrics] listen");
+    }
+    log_error("main", "no-metrics error=\"%s\" remedy=\"it is tried again each minute\"", why.msg);
+    return timer_in(p->loop, &p->metrics_timer, METRICS_RETRY_MS) < 0 ? err_set(e, E_NOMEM, "timer") : 0;
+}
+
+static void on_metrics_timer(struct timer *t)
+{
+    struct err e = ERR_INIT;
+    if (try_metrics(container_of(t, struct process, metrics_timer), &e) < 0)
+        log_error("main", "no-metrics error=\"%s\"", e.msg);
+}
+
+static int serve_metrics(struct process *p, struct err *e)
+{
+    const char *listen = p->config->metrics_listen;
+    timer_init(&p->metrics_timer, on_metrics_timer);
+    if (listen == NULL || listen[0] == '\0')
+        return 0;
+    p->metrics = (struct metrics_source){ .agent = p->agent,
+                                          .version = p->version,
+                                          .server = p->cred.server != NULL ? p->cred.server : "",
+                                          .started_us = clock_wall_us(&p->clock) };
+    return try_metrics(p, e);
+}
+
 static int open_surroundings(struct process *p, struct err *e)
 {
     struct control_conf cc = { .agent = p->agent,
@@ -311,7 +349,8 @@ static int open_surroundings(struct process *p, struct err *e)
     timer_init(&p->cred_timer, on_cred_timer);
     if ((p->unusable.cls != 0 || (p->transport != NULL && has_files(p))) && timer_in(p->loop, &p->cred_timer, CRED_REREAD_MS) < 0)
         return err_set(e, E_NOMEM, "timer");
-    return control_start(&p->control, p->loop, p->config, &cc, e);
+    int rc = control_start(&p->control, p->loop, p->config, &cc, e);
+    return rc < 0 ? rc : serve_metrics(p, e);
 }
 
 static int live(struct process *p, struct err *e)
@@ -335,10 +374,12 @@ static int live(struct process *p, struct err *e)
 static void die(struct process *p)
 {
     notify("STOPPING=1");
+    web_stop(p->web);
     control_stop(p->control);
     if (p->loop != NULL) {
         link_watch_stop(&p->link);
         timer_cancel(p->loop, &p->cred_timer);
+        timer_cancel(p->loop, &p->metrics_timer);
     }
     enroll_renew_free(p->renew);
     agent_stop(p->agent);

@@ -17,4 +17,9 @@
 #define OPT_CURL_TEXT 1
 #endif
 
+// [metrics] listen (libmicrohttpd, LGPL-2.1-or-later). Without it nothing is served, and limpet refuses to start when the key is set.
+#ifndef OPT_METRICS
+#define OPT_METRICS 1
+#endif
+
 #endif

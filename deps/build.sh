@@ -218,6 +218,31 @@ build_libyaml() {
     cp "$src/include/yaml.h" "$new/include/"
 }
 
+# A server on the loop of whoever uses it: no threads, no TLS, no logins, no uploads.
+build_libmicrohttpd() {
+    unpack libmicrohttpd
+    say "building libmicrohttpd"
+    (
+        cd "$src"
+        off=
+        for f in shared doc examples tools curl sendfile messages postprocessor https bauth dauth httpupgrade cookie thread-names \
+            sha512-256 dependency-tracking poll nls; do
+            off="$off --disable-$f"
+        done
+        # shellcheck disable=SC2086  # words
+        ./configure --quiet ${HOST:+--host="$HOST"} --prefix="$new" --enable-static --enable-compact-code --enable-itc=eventfd --enable-epoll \
+            $off CC="$CC" AR="$AR" CFLAGS="$DEPS_CFLAGS -w" LDFLAGS="${DEPS_LDFLAGS:-}" PKG_CONFIG=false
+        make -C src/microhttpd -s -j"$jobs" libmicrohttpd.la
+        cp src/microhttpd/.libs/libmicrohttpd.a "$new/lib/"
+        cp src/include/microhttpd.h "$new/include/"
+    ) >"$work/libmicrohttpd.log" 2>&1 &
+    wait $! || {
+        tail -n 30 "$work/libmicrohttpd.log" >&2
+        say "libmicrohttpd does not build; the whole log is $work/libmicrohttpd.log"
+        return 1
+    }
+}
+
 started=$(date +%s)
 build_cjson
 build_inih
@@ -226,6 +251,7 @@ build_mbedtls
 build_nghttp2
 build_curl
 build_sqlite
+build_libmicrohttpd
 # Only now, so that whoever compiles against OUT at the same time finds either the old or the new.
 rm -rf "${out:?}/stamp" "${out:?}/include" "${out:?}/lib"
 mv "$new/include" "$new/lib" "$out/"

@@ -32,6 +32,11 @@ static int64_t real_mono_ms(struct clock *c UNUSED)
     return read_clock(CLOCK_MONOTONIC, 1000);
 }
 
+static int64_t real_mono_us(struct clock *c UNUSED)
+{
+    return read_clock(CLOCK_MONOTONIC, 1000000);
+}
+
 static int64_t real_boot_ms(struct clock *c UNUSED)
 {
     return read_clock(CLOCK_BOOTTIME, 1000);
@@ -121,6 +126,7 @@ static bool is_guest_clock(void)
 
 static const struct clock_ops real_ops = {
     .mono_ms = real_mono_ms,
+    .mono_us = real_mono_us,
     .boot_ms = real_boot_ms,
     .wall_us = real_wall_us,
     .synced = real_synced,

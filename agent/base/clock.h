@@ -23,6 +23,7 @@ struct clock_ops {
     bool (*synced)(struct clock *c);                    // the kernel says it is synchronised (adjtimex)
     void (*random)(struct clock *c, void *p, size_t n); // never fails
     void (*boot_id)(struct clock *c, char out[37]);     // /proc/sys/kernel/random/boot_id, lower-case, terminated
+    int64_t (*mono_us)(struct clock *c);                // CLOCK_MONOTONIC, microseconds; NULL: no finer than mono_ms
 };
 
 struct clock {
@@ -43,6 +44,7 @@ struct clock {
 void clock_real_init(struct clock *c);
 
 int64_t clock_mono(struct clock *c);
+int64_t clock_mono_us(struct clock *c); // for measuring how long something takes
 int64_t clock_boot(struct clock *c);
 // Best estimate of the wall time: the wall when it is trusted, else the server's time carried on by boot-time, else
 // the wall; never before the floor.

@@ -20,6 +20,11 @@ int64_t clock_mono(struct clock *c)
     return c->ops->mono_ms(c);
 }
 
+int64_t clock_mono_us(struct clock *c)
+{
+    return c->ops->mono_us != NULL ? c->ops->mono_us(c) : 1000 * c->ops->mono_ms(c);
+}
+
 int64_t clock_boot(struct clock *c)
 {
     return c->ops->boot_ms(c);

@@ -50,6 +50,8 @@ struct config {
     char *port_name; // exec | systemd | null
     char *port_unit_dir;
     char *port_root; // "" or /host
+    // [metrics]
+    char *metrics_listen; // "" = nothing is served
     // [clock]
     int clock_trust; // 0 auto, 1 always
     // [log]

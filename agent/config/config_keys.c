@@ -69,6 +69,9 @@ const struct config_key config_keys[] = {
       "where runtime systemd puts its units; on a read-only disk they go to /run, and do not start before the agent does" },
     { "port", "root", KEY_STRING, AT(port_root), "", 0, 0, NULL, "where the machine's root is mounted; empty on the machine itself" },
 
+    { "metrics", "listen", KEY_STRING, AT(metrics_listen), "", 0, 0, NULL,
+      "ADDRESS:PORT where /metrics, /healthz and /readyz are served; empty: nowhere" },
+
     { "clock", "trust", KEY_ENUM, AT(clock_trust), "auto", 0, 0, trusts,
       "auto, or always: believe the wall clock even when nothing vouches for it" },
 

@@ -143,7 +143,10 @@ static void commit(struct agent *a)
     struct err e = ERR_INIT;
     if (!db_dirty(a->db))
         return;
-    if (db_commit(a->db, &e) < 0) {
+    int64_t began_us = clock_mono_us(a->seams.clock);
+    int rc = db_commit(a->db, &e);
+    histo_add(&a->commit_time, clock_mono_us(a->seams.clock) - began_us);
+    if (rc < 0) {
         commit_failed(a, &e);
         return;
     }

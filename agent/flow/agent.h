@@ -52,6 +52,7 @@ struct agent {
     int64_t wall_offset_us; // wall minus monotonic clock when last looked at
     char other_holder[64];
     uint64_t commit_failures;
+    struct histo commit_time;
 };
 
 struct agent_conf {

@@ -71,8 +71,17 @@ void state_stop_waiting(struct object_state *os)
     os->waiting = false;
     timer_cancel(os->engine->env->loop, &os->deadline);
     struct kind_run *r = engine_run_of(os->engine, os->kind);
-    if (r != NULL && r->open > 0)
-        r->open--;
+    if (r != NULL && r->stats.open > 0)
+        r->stats.open--;
+}
+
+void state_count(struct object_state *os, size_t counter)
+{
+    struct kind_run *r = engine_run_of(os->engine, os->kind);
+    if (r == NULL)
+        return;
+    ++*(uint64_t *)((char *)&r->stats + counter);
+    histo_add(&r->stats.time, clock_mono_us(os->engine->env->clock) - os->began_us);
 }
 
 void state_free(struct object_state *os)
@@ -131,7 +140,7 @@ static bool may_run(void *ctx, const char *key)
         return false;
     const struct kind *k = registry_of_key(g->registry, key);
     struct kind_run *r = k != NULL ? engine_run_of(g, k) : NULL;
-    return r == NULL || r->open < MAX(1, k->max_concurrent);
+    return r == NULL || r->stats.open < MAX(1, k->max_concurrent);
 }
 
 static void release_committed(struct engine *g)
@@ -176,6 +185,7 @@ static void start_pass(struct engine *g, const char *key, const char *why)
     }
     snprintf(os->why, sizeof(os->why), "%s", why);
     os->pass_id = clock_rand64(g->env->clock) | 1;
+    os->began_us = clock_mono_us(g->env->clock);
     pass_run(g, os);
 }
 
@@ -194,6 +204,7 @@ bool engine_run(struct engine *g)
             break;
         start_pass(g, key, why);
     }
+    g->stats.settled |= left > 0 && list_empty(&g->awaiting_commit) && list_empty(&g->resumed);
     int64_t next = workq_next_ms(g->q);
     if (next == INT64_MAX)
         timer_cancel(g->env->loop, &g->due);
@@ -259,7 +270,20 @@ void engine_stats(struct engine *g, struct engine_stats *out)
     out->queue_len = workq_len(g->q);
     out->objects = table_count(&g->states);
     for (size_t i = 0; i < g->n_kinds; i++)
-        out->waiting += (size_t)g->kinds[i].open;
+        out->waiting += (size_t)g->kinds[i].stats.open;
+}
+
+void engine_queue_stats(struct engine *g, struct workq_stats *out)
+{
+    workq_stats(g->q, out);
+}
+
+int engine_each_kind(struct engine *g, int (*fn)(void *ctx, const struct kind *k, const struct kind_stats *s), void *ctx)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < g->n_kinds; i++)
+        rc = fn(ctx, g->kinds[i].kind, &g->kinds[i].stats);
+    return rc;
 }
 
 int engine_each(struct engine *g, int (*fn)(void *ctx, struct object_state *os), void *ctx)

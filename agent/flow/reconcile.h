@@ -28,6 +28,13 @@ struct engine_conf {
 struct engine_stats {
     uint64_t passes, errors, resumed, deadline_hits, skipped_corrupt, status_writes;
     size_t queue_len, objects, waiting;
+    bool settled; // everything that was due has been looked at, at least once since the boot
+};
+// How the passes of one kind ended since the engine was made. A pass that waits counts when it is over, with its waiting.
+struct kind_stats {
+    uint64_t success, requeue, requeue_after, error;
+    int open; // passes that wait now
+    struct histo time;
 };
 
 int engine_new(struct engine **out, struct kind_env *env, struct registry *r, const struct engine_conf *c, struct err *e) MUST_USE;
@@ -46,6 +53,8 @@ void engine_swept(struct engine *g, const struct kind *k, const char *ns);
 // The policy's maintenance windows opened, closed, came or went.
 void engine_windows_changed(struct engine *g);
 void engine_stats(struct engine *g, struct engine_stats *out);
+void engine_queue_stats(struct engine *g, struct workq_stats *out);
+int engine_each_kind(struct engine *g, int (*fn)(void *ctx, const struct kind *k, const struct kind_stats *s), void *ctx);
 int engine_each(struct engine *g, int (*fn)(void *ctx, struct object_state *os), void *ctx);
 // The wall clock was set, or is trusted now, or no longer: kinds that follow it look.
 void engine_clock_changed(struct engine *g);

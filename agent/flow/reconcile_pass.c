@@ -196,6 +196,9 @@ static void settle_ok(struct work *w)
 {
     struct engine *g = w->g;
     workq_forget(g->q, w->os->key);
+    state_count(w->os, w->pass.after_commit     ? offsetof(struct kind_stats, requeue)
+                       : w->pass.requeue_ms > 0 ? offsetof(struct kind_stats, requeue_after)
+                                                : offsetof(struct kind_stats, success));
     if (w->pass.after_commit) {
         w->os->awaits_commit = true;
         list_del(&w->os->turn);
@@ -211,6 +214,7 @@ static void settle_error(struct work *w, const struct err *e)
 {
     struct engine *g = w->g;
     g->stats.errors++;
+    state_count(w->os, offsetof(struct kind_stats, error));
     log_failure(w, e);
     int64_t delay;
     switch (action_of(e->cls)->action) {
@@ -235,7 +239,7 @@ static void hold_open(struct work *w)
     int64_t d = w->pass.deadline_ms > 0 ? w->pass.deadline_ms : g->conf.pass_deadline_ms;
     w->os->waiting = true;
     if (r != NULL)
-        r->open++;
+        r->stats.open++;
     if (timer_in(g->env->loop, &w->os->deadline, d) < 0)
         log_error("engine", "no-deadline key=%s", w->os->key);
 }
@@ -326,6 +330,7 @@ static void pass_gone(struct work *w)
         return;
     }
     log_info("engine", "object-stopped key=%s", key);
+    state_count(os, offsetof(struct kind_stats, success));
     state_free(os);
     w->os = NULL;
     workq_done(g->q, key);

@@ -12,7 +12,7 @@ enum { KINDS_MAX = 64 };
 
 struct kind_run {
     const struct kind *kind;
-    int open; // passes that wait
+    struct kind_stats stats;
 };
 
 struct engine {
@@ -37,6 +37,7 @@ struct object_state {
     struct timer deadline;
     bool waiting, awaits_commit;
     uint64_t pass_id;
+    int64_t began_us; // of the pass
     char why[WORKQ_WHY_MAX];
     char uid[OBJ_UID_MAX];
     int64_t generation;
@@ -47,7 +48,8 @@ struct object_state {
 // reconcile.c
 struct kind_run *engine_run_of(struct engine *g, const struct kind *k); // NULL: more than KINDS_MAX kinds
 void engine_queue(struct engine *g, const char *key, int64_t delay_ms, enum workq_prio prio, const char *why);
-void state_stop_waiting(struct object_state *os); // its pass is no longer open
+void state_stop_waiting(struct object_state *os);          // its pass is no longer open
+void state_count(struct object_state *os, size_t counter); // its pass is over; counter: offset in struct kind_stats
 void state_free(struct object_state *os);
 
 // reconcile_gate.c

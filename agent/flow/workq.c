@@ -27,7 +27,8 @@ struct workq {
     size_t n_ready;
     struct item **heap; // the delayed ones by due time; heap[0] unused
     size_t len, alloc, max_keys;
-    uint64_t arrivals;
+    uint64_t arrivals, retries;
+    struct histo waited;
 };
 
 static struct item *item_of(struct table_node *n)
@@ -249,6 +250,7 @@ bool workq_pop(struct workq *q, int64_t now_ms, bool (*may)(void *ctx, const cha
         return false;
     unqueue(q, it);
     it->working = true;
+    histo_add(&q->waited, 1000 * (now_ms - it->at_ms));
     snprintf(key, key_max, "%s", it->key);
     snprintf(why, WORKQ_WHY_MAX, "%s", it->why);
     return true;
@@ -273,6 +275,7 @@ int64_t workq_fail(struct workq *q, const char *key, int64_t retry_after_ms, uin
     struct item *it = item_get(q, key);
     unsigned n = it != NULL ? it->failures : 0;
     int64_t delay = WORKQ_BACKOFF_MIN_MS;
+    q->retries++;
     for (unsigned i = 0; i < n && delay < WORKQ_BACKOFF_MAX_MS; i++)
         delay *= 2;
     delay = MIN(delay, (int64_t)WORKQ_BACKOFF_MAX_MS);
@@ -314,6 +317,11 @@ int64_t workq_next_ms(const struct workq *q)
 size_t workq_len(const struct workq *q)
 {
     return q->len + q->n_ready;
+}
+
+void workq_stats(const struct workq *q, struct workq_stats *out)
+{
+    *out = (struct workq_stats){ .adds = q->arrivals, .retries = q->retries, .ready = q->n_ready, .delayed = q->len, .waited = q->waited };
 }
 
 unsigned workq_failures(const struct workq *q, const char *key)

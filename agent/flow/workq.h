@@ -10,6 +10,7 @@
 #define FLOW_WORKQ_H
 
 #include "base/err.h"
+#include "base/histo.h"
 #include "base/util.h"
 
 struct workq;
@@ -35,6 +36,13 @@ int64_t workq_next_ms(
     const struct workq *q); // due time of the earliest delayed key, INT64_MAX = none; keys that are due and could not run are not counted
 size_t workq_len(const struct workq *q); // waiting, not being worked
 unsigned workq_failures(const struct workq *q, const char *key);
+// Since the queue was made: keys that came to wait, failures that were given a delay, and how long keys waited after their time had come.
+struct workq_stats {
+    uint64_t adds, retries;
+    size_t ready, delayed;
+    struct histo waited;
+};
+void workq_stats(const struct workq *q, struct workq_stats *out);
 bool workq_working(const struct workq *q, const char *key);
 
 #endif

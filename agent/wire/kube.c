@@ -101,10 +101,27 @@ static void end(struct kube_call *c)
     c->http.idle_timeout_ms = c->asked_idle_ms;
 }
 
+static bool is_count_of(const struct kube_count *x, const char *method, int status)
+{
+    return x->n == 0 || (x->status == status && strcmp(x->method, method) == 0);
+}
+
+static void count(struct kube *k, const char *method, int status)
+{
+    struct kube_count *x = k->counts, *last = &k->counts[KUBE_COUNTS - 1];
+    while (x < last && !is_count_of(x, method, status))
+        x++;
+    if (x->n++ > 0)
+        return;
+    snprintf(x->method, sizeof(x->method), "%s", x == last ? "other" : method);
+    x->status = x == last ? 0 : status;
+}
+
 static void on_http_done(struct http_req *r, const struct err *e)
 {
     struct kube_call *c = call_of(r);
 
+    count(c->kube, r->method, r->head.status);
     if (c->err.cls == 0 && e != NULL)
         c->err = *e;
     else if (c->err.cls == 0)

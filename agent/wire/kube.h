@@ -27,9 +27,18 @@ struct kube_type {
     const char *group, *version, *plural;
 };
 
+// Exchanges by method and status; 0 = none came.
+struct kube_count {
+    char method[8];
+    int status;
+    uint64_t n;
+};
+enum { KUBE_COUNTS = 32 }; // pairs of a method and a status; what comes after these is counted in the last one, under method "other"
+
 struct kube {
     struct transport *transport;
     struct clock *clock;
+    struct kube_count counts[KUBE_COUNTS]; // in the order of their first appearance; n 0 = free
 };
 
 struct kube_call {

@@ -203,6 +203,27 @@ static void random_walk(void)
     is_int(bad, 0, "200,000 random steps agree with a naive model");
 }
 
+static void what_is_counted(void)
+{
+    struct workq_stats s;
+    fresh(10);
+    push("a", 100, WORKQ_HIGH, "x");
+    push("a", 50, WORKQ_HIGH, "x");
+    push("b", 60, WORKQ_LOW, "x");
+    push("c", 900, WORKQ_LOW, "x");
+    workq_stats(q, &s);
+    is_int((intmax_t)s.adds, 3, "three keys came to wait, one of them twice");
+    is_int((intmax_t)s.delayed, 3, "none is due");
+    (void)pop(75);
+    workq_stats(q, &s);
+    is_int((intmax_t)s.ready, 1, "one is due and was not taken");
+    is_int((intmax_t)s.delayed, 1, "one is not due");
+    is_int((intmax_t)s.waited.sum_us, 25000, "the other was taken 25 ms after its time");
+    (void)workq_fail(q, "a", 0, 0);
+    workq_stats(q, &s);
+    is_int((intmax_t)s.retries, 1, "a failure is tried again");
+}
+
 int main(void)
 {
     a_set();
@@ -213,6 +234,7 @@ int main(void)
     backoff();
     bounds();
     random_walk();
+    what_is_counted();
     workq_free(q);
     return done_testing();
 }
