@@ -50,6 +50,7 @@ int cli_load(struct cli *c, struct buf *problems, struct err *e) MUST_USE;
 
 int cli_check(struct cli *c);
 int cli_describe(struct cli *c);
+int cli_events(struct cli *c);
 int cli_status(struct cli *c);
 int cli_get(struct cli *c);
 int cli_logs(struct cli *c);

@@ -28,18 +28,9 @@ static int count_event(void *ctx, const struct event_row *ev)
 static int add_event(void *ctx, const struct event_row *ev)
 {
     struct story *s = ctx;
-    char when[RFC3339_MAX];
     if (strcmp(ev->key, s->key) != 0 || (s->skip > 0 && s->skip-- > 0))
         return 0;
-    struct json *j = json_object();
-    json_set_str(j, "reason", ev->reason);
-    json_set_str(j, "note", ev->note);
-    json_set_bool(j, "warning", ev->warning);
-    json_set_bool(j, "pending", ev->pending);
-    json_set_int(j, "count", ev->count);
-    json_set_str(j, "at", rfc3339_micro(ev->first.wall_us, when));
-    json_set_str(j, "last", rfc3339_micro(ev->last.wall_us, when));
-    json_push(s->events, j);
+    json_push(s->events, control_event_json(ev));
     return 0;
 }
 

@@ -478,6 +478,7 @@ static const struct op {
     { "restart", true, op_restart },     { "leave", true, op_leave },
     { "policy", false, control_policy }, { "describe", false, control_describe },
     { "dump", true, op_dump },           { "leaving", false, op_leaving },
+    { "events", false, control_events },
 };
 
 static int dispatch(struct client *c, const struct json *q, struct err *e)

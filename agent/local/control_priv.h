@@ -34,7 +34,9 @@ struct control {
 };
 
 int control_describe(struct client *c, const struct json *q, struct err *e); // control_describe.c
-int control_policy(struct client *c, const struct json *q, struct err *e);   // control_policy.c
+int control_events(struct client *c, const struct json *q, struct err *e);   // control_events.c
+struct json *control_event_json(const struct event_row *ev);
+int control_policy(struct client *c, const struct json *q, struct err *e); // control_policy.c
 // The kind and the key that a request names. E_NOTFOUND: no such kind.
 int control_key_of(struct client *c, const struct json *q, const struct kind **k, char key[KEY_MAX], struct err *e);
 // Answers the request in c->in. Appends lines to c->out; the last one is an end or an error unless c->streaming was set.

@@ -350,8 +350,8 @@ static void print_differences(struct page *p, const struct json *answer)
 
 // --- events ----------------------------------------------------------------------------------------------------------------------
 
-// As kubectl writes a time that passed: two units while the first is small.
-static char *age_text(int64_t s, char out[32])
+// Two units while the first is small.
+char *age_text(int64_t s, char out[32])
 {
     if (s < 120)
         snprintf(out, 32, "%" PRId64 "s", MAX(s, (int64_t)0));

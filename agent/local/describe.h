@@ -8,6 +8,9 @@
 
 #include "data/json.h"
 
+// As kubectl writes a time that passed: 35s, 5m3s, 3h20m, 4d; a negative one is 0s.
+char *age_text(int64_t s, char out[32]);
+
 // `answer` is that of the control socket: {"object", "reported", "differences", "events"}. now_us: for ages.
 int describe_print(const struct json *answer, int64_t now_us, struct buf *out, struct err *e) MUST_USE;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# limpet describe beside kubectl describe: the same object, laid out alike; what only the node knows besides; and offline.
+# limpet describe and limpet events beside kubectl's: the same object, the same story, laid out alike; what only the node knows besides; and offline.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../cluster/lib.sh
 . "$here/../cluster/lib.sh"
@@ -57,6 +57,21 @@ L $node describe edgeapp web | sed -n '/^Events:/,$p' | head -n 3 | tr -s ' -' >
 k describe edgeapp web -n "$ns" | sed -n '/^Events:/,$p' | head -n 3 | tr -s ' -' >"$work/theirs"
 is "$(<"$work/ours")" "$(<"$work/theirs")" 'under the same heading'
 
+# The same story: type, reason, object and message of all events of the node.
+k get events -n "$ns" -o json | jq -r '.items[] | [.type, .reason, (.involvedObject.kind | ascii_downcase) + "/" + .involvedObject.name, (.message | split("\n") | .[0] + (if length > 1 then "..." else "" end))] | join(" ")' |
+	sort >"$work/theirs"
+told() { L $node events | sed -n '2,$p' | tr -s ' ' | cut -d ' ' -f 2- | sed 's/ ([0-9]* times)$//'; }
+told | sort >"$work/ours"
+ok 'there are events of all that happened' test -s "$work/theirs"
+ok 'limpet events tells what kubectl get events tells' diff -u "$work/theirs" "$work/ours"
+is "$(L $node events | head -n 1 | tr -s ' ')" "$(k get events -n "$ns" | head -n 1 | tr -s ' ')" 'under the same heading'
+is "$(L $node events ejob | sed 1d | awk '{ print $4 }' | sort -u)" edgejob/once 'of one kind'
+is "$(L $node events eapp web | sed 1d | awk '{ print $3 }' | sort -u)" Started 'of one object'
+is "$(L $node events eapp web -o json | jq -r .reason)" Started 'as JSON'
+is "$(L $node events eapp nobody)" 'nothing has happened, as far as it is kept' 'of nobody'
+L $node events nokind >/dev/null 2>"$work/err"
+is $? 1 'of a kind that is none: exit status'
+
 like "$(L $node describe eapp web)" $'\nReported: +yes\nDifferences: +<none>\n' 'the server has heard it, and nothing differs'
 L $node describe eapp web -o json >"$work/json"
 is "$(jq -r '[.object.metadata.name, .reported, (.differences | length), (.events | type)] | map(tostring) | join(" ")' "$work/json")" 'web true 0 array' 'as JSON'
@@ -69,6 +84,7 @@ cluster stop-apiserver --kill >/dev/null
 kill -KILL "$(pids $node web)"
 killed() { L $node describe eapp web | grep -qE '^  (Normal|Warning) +Killed +[0-9]+s +edge.limpet.dev/limpet +instance 0 was ended by signal 9 \[not sent yet\]$'; }
 eventually 30 'offline: the event of a kill, not sent yet' killed
+like "$(L $node events eapp web | tail -n 3)" 'Warning +Killed +edgeapp/web +instance 0 was ended by signal 9 .not sent yet.' 'limpet events has it, too'
 exits() { L $node describe eapp web | grep -A6 'Last Exit:' | grep -qE '^ +Signal: +9$'; }
 eventually 30 'and how the last process ended' exits
 unheard() { L $node describe eapp web | grep -qE '^Reported: +no: '; }
