@@ -286,7 +286,7 @@ static void boot_id(struct clock *c, char out[37])
 
 void sim_clock_init(struct sim_clock *c, struct sim *s)
 {
-    static const struct clock_ops ops = { mono_ms, mono_ms, wall_us, synced, random_bytes, boot_id };
+    static const struct clock_ops ops = { mono_ms, mono_ms, wall_us, synced, random_bytes, boot_id, NULL };
     *c = (struct sim_clock){
         .clock.ops = &ops, .sim = s, .rng = sim_stream(s, "agent"), .booted_ms = s->now_ms, .synced = true, .boots = 1
     };

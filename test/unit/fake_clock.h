@@ -64,8 +64,9 @@ static inline void fake_clock_boot_id_(struct clock *c, char out[37])
 // Monotonic 1,000 s, boot-time 2,000 s, wall 2026-01-01T00:00:00Z and synchronised: differing, so that a mix-up shows.
 static inline void fake_clock_init(struct fake_clock *fc, uint64_t seed)
 {
-    static const struct clock_ops ops = { fake_clock_mono_,   fake_clock_boot_,   fake_clock_wall_,
-                                          fake_clock_synced_, fake_clock_random_, fake_clock_boot_id_ };
+    static const struct clock_ops ops = {
+        fake_clock_mono_, fake_clock_boot_, fake_clock_wall_, fake_clock_synced_, fake_clock_random_, fake_clock_boot_id_, NULL
+    };
     *fc = (struct fake_clock){
         .clock.ops = &ops,
         .mono_ms = 1000000,

@@ -42,7 +42,7 @@ static void odd_boot_id(struct clock *c, char out[37])
 
 static void odd_clock_init(struct odd_clock *o)
 {
-    static const struct clock_ops ops = { odd_mono, odd_boot, odd_wall, odd_synced, odd_random, odd_boot_id };
+    static const struct clock_ops ops = { odd_mono, odd_boot, odd_wall, odd_synced, odd_random, odd_boot_id, NULL };
 
     *o = (struct odd_clock){ .clock.ops = &ops, .synced = true };
     clock_real_init(&o->real);
