@@ -288,10 +288,13 @@ static void flip(struct world *w, const struct act *a)
         managed_path_of(managed, path);
     if (!sim_disk_flip(&w->disk, path, rng_next(&r)))
         return;
-    if (a->a >= FLIP_MANAGED)
+    if (a->a >= FLIP_MANAGED) {
         w->paths[managed].settled = w->paths[managed].before_known = false;
-    else
-        witness_store_rots(w);
+        return;
+    }
+    witness_store_rots(w);
+    w->witness.rot_unread = true;
+    w->witness.log_rots |= a->a != FLIP_STORE;
 }
 
 static void lose_store(struct world *w, const struct act *a)
@@ -303,8 +306,7 @@ static void lose_store(struct world *w, const struct act *a)
     sim_hit(&w->sim, F_STORE_LOST);
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         sim_disk_remove(&w->disk, files[i]);
-    for (int i = 0; i < PATHS; i++)
-        w->paths[i].settled = w->paths[i].before_known = false;
+    check_forget_paths(w);
     w->store_was_lost = true;
     witness_store_lost(w);
 }

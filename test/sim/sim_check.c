@@ -260,6 +260,13 @@ void check_note_peace(struct world *w)
     }
 }
 
+// The store may know no more which files are the agent's and what lay there before: it takes what it wrote itself for that.
+void check_forget_paths(struct world *w)
+{
+    for (int i = 0; i < PATHS; i++)
+        w->paths[i].settled = w->paths[i].before_known = false;
+}
+
 // --- All of it
 
 static bool object_is_right(struct world *w, const struct sim_object *o, char why[256])

@@ -103,6 +103,7 @@ void agent_start_now(struct world *w)
     sim_in(&w->sim, &w->minute, MINUTE, on_minute);
     if (w->disk.sync_failed && w->disk.error_permille > 0) // what it reads may not lie on the disk, and it cannot write it again
         witness_store_rots(w);
+    witness_store_opens(w);
     if (try_to_start(w, &e) < 0 && !w->sim.dead)
         did_not_start(w, &e);
 }

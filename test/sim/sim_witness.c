@@ -131,7 +131,7 @@ static void read_statuses(struct world *w)
 static void look_into_outbox(struct world *w, uint64_t commits)
 {
     w->witness.commits = commits;
-    if (db_salvaged(w->agent->db)->rows_lost > 0)
+    if (!w->witness.store_rots && db_salvaged(w->agent->db)->rows_lost > 0)
         witness_store_rots(w);
     w->disk.calm = true;
     w->witness.readable_ms = 0;
@@ -166,6 +166,16 @@ void witness_agent_dies(struct world *w)
 void witness_store_rots(struct world *w)
 {
     w->witness.store_rots = true;
+    check_forget_paths(w);
+}
+
+// What was damaged shows when it is read again. SQLite takes a log up to the first frame that is not as it was written, and goes back to there.
+void witness_store_opens(struct world *w)
+{
+    if (w->witness.rot_unread)
+        witness_store_rots(w);
+    w->store_went_back |= w->witness.log_rots;
+    w->witness.rot_unread = w->witness.log_rots = false;
 }
 
 void witness_store_lost(struct world *w)

@@ -53,6 +53,8 @@ struct witness {
     int64_t readable_ms; // when the store that cannot be read now could last; 0 = it can be read
     uint64_t commits;    // seen so far, of the agent that lives
     bool store_rots;     // since then the store may forget, and say older things again
+    bool rot_unread;     // damaged, and no agent opened it since
+    bool log_rots;       // that was in its log
 };
 
 // A place where configs write.
@@ -114,6 +116,7 @@ struct world {
     struct sim_event minute;
     int64_t lease_rv, lease_moved_ms; // as check_right() saw it last
     bool store_was_lost;              // in this doubt
+    bool store_went_back;             // in this doubt, to what lay before damage to its log
     struct weather weather;
     char log[LOG_LINES][LOG_LINE_MAX];
     uint64_t n_log;
@@ -177,7 +180,8 @@ void witness_agent_dies(struct world *w);
 bool witness_may_have(struct world *w, const char *key, int64_t seq);
 void witness_store_lost(struct world *w); // its order begins anew
 void witness_store_rots(struct world *w); // what it held may be gone, or old again
-void witness_sums_up(struct world *w);    // at peace: is every promise kept?
+void witness_store_opens(struct world *w);
+void witness_sums_up(struct world *w); // at peace: is every promise kept?
 
 // sim_rules.c
 void rules_init(struct world *w);
@@ -201,6 +205,7 @@ void rules_pace_forget(struct world *w);                       // the agent died
 // sim_check.c
 const char *check_right(struct world *w, char why[256]); // NULL = the machine and the server's status are as the specs say
 void check_note_peace(struct world *w);                  // remembers what lies where
+void check_forget_paths(struct world *w);                // what is known of them counts no more
 uint64_t check_fingerprint(struct world *w);             // of running instances and managed files
 uint64_t check_files_print(struct world *w);             // of the files alone
 void check_bounds(struct world *w);
