@@ -223,6 +223,12 @@ static int64_t count(const struct sim_object *o, const char *path)
     return json_i64(json_path(o->json, path), &n) ? n : 0;
 }
 
+// The history of runs is in no other row than the status.
+static bool has_history(struct world *w, const struct sim_object *o)
+{
+    return w->witness.store_rots || json_at(json_path(o->json, "status.runs"), 0) != NULL;
+}
+
 // A one-shot has run for the spec as it is now, and has an outcome.
 bool job_is_right(struct world *w, const struct sim_object *o, char why[256])
 {
@@ -234,11 +240,10 @@ bool job_is_right(struct world *w, const struct sim_object *o, char why[256])
     arena_init(&a, SPEC_MEMORY);
     bool decoded = job_spec_decode(&spec, json_get(o->json, "spec"), SIM_NODE, &a, &e) == 0;
     const char *revision = json_str(json_path(o->json, "status.revision"));
-    bool right =
-        decoded &&
-        (spec.scheduled || spec.suspend ||
-         (revision != NULL && strcmp(revision, spec.process.revision) == 0 && json_at(json_path(o->json, "status.active"), 0) == NULL &&
-          json_at(json_path(o->json, "status.runs"), 0) != NULL && count(o, "status.succeeded") + count(o, "status.failed") > 0));
+    bool right = decoded && (spec.scheduled || spec.suspend ||
+                             (revision != NULL && strcmp(revision, spec.process.revision) == 0 &&
+                              json_at(json_path(o->json, "status.active"), 0) == NULL && has_history(w, o) &&
+                              count(o, "status.succeeded") + count(o, "status.failed") > 0));
     if (!right)
         snprintf(why, 256, "%.60s has no outcome %.150s", o->name, decoded ? "" : e.msg);
     arena_reset(&a);
