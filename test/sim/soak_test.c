@@ -331,8 +331,6 @@ static void keep_more(struct world *w UNUSED)
 static void growth_is_found(void)
 {
     struct soak k = { .days = 1 };
-    if (!sim_heap_counts())
-        return;
     begin(&k, SEED, false);
     list_init(&kept);
     sim_hook = keep_more;
@@ -370,7 +368,7 @@ int main(int argc, char **argv)
         soak(days, seed, false, verbose);
     if (rough)
         soak(days, seed, true, verbose);
-    if (steady) {
+    if (steady && sim_heap_counts()) { // numbers; under a sanitizer only time would be spent on them
         cost_of_a_day(NET_REFUSED, OFFLINE_BYTES_MAX, "offline");
         cost_of_a_day(NET_FINE, ONLINE_BYTES_MAX, "online");
         growth_is_found();
