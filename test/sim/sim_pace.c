@@ -90,7 +90,7 @@ static void check_put_off(struct world *w, const struct http_req *r)
 void rules_request(struct world *w, const struct http_req *r)
 {
     struct rules *u = &w->rules;
-    if (is_try(r) && too_often(u->tries_ms, RULES_TRIES, &u->n_tries, w->sim.now_ms, MINUTE))
+    if (u->on && is_try(r) && too_often(u->tries_ms, RULES_TRIES, &u->n_tries, w->sim.now_ms, MINUTE))
         sim_violation(&w->sim, "the link is tried more than %d times in a minute", RULES_TRIES);
     if (!is_report(r))
         return;
