@@ -12,7 +12,6 @@ import proc
 from figures import Figure
 from rig import Agent, Births, Relay, Watch, edgeapp, edgeconfig
 
-SOURCES = 3  # edgenodes, edgeconfigs, edgeapps
 POLL_S = 10
 OBJECTS = 1000
 
@@ -69,11 +68,12 @@ def idle(bench):
     time.sleep(seconds - 1)
     _sleep_to_phase()
     grown = {w.agent.name: w.end() for w in windows}
+    sources = len(agents[0][0].status()["link"]["sources"])
     leases.stop()
     renewals = sum(leases.counts.values())
     yield from _memory_idle(agents[0][0])
     yield from _quiet(grown, seconds)
-    yield from _traffic(grown, seconds, renewals)
+    yield from _traffic(grown, seconds, sources, renewals)
 
 
 def _memory_idle(agent):
@@ -93,11 +93,11 @@ def _quiet(grown, seconds):
     yield Figure("disk, idle", "bytes", writes, 0, f"write_bytes of /proc/PID/io over {seconds} s, three agents (watch, watch without lease, poll) together", fails=True)
 
 
-def _traffic(grown, seconds, renewals):
+def _traffic(grown, seconds, sources, renewals):
     counted = "payload of TCP both ways (TLS included), counted by a relay"
-    watch = grown["watch"]["net"] * 60 / seconds / SOURCES
-    yield Figure("traffic, watch", "B a minute a source", watch, 250, f"{counted}, {seconds} s, {SOURCES} sources, lease switched off", fails=True)
-    polls = round(seconds / POLL_S) * SOURCES
+    watch = grown["watch"]["net"] * 60 / seconds / sources
+    yield Figure("traffic, watch", "B a minute a source", watch, 250, f"{counted}, {seconds} s, {sources} sources, lease switched off", fails=True)
+    polls = round(seconds / POLL_S) * sources
     yield Figure("traffic, poll", "B a poll a source", grown["poll"]["net"] / polls, 400, f"{counted}, {polls} idle polls, every {POLL_S} s", fails=True)
     yield Figure("traffic, lease", "B a renewal", (grown["idle"]["net"] - grown["watch"]["net"]) / max(renewals, 1), 700,
                  f"{counted}: the agent with a lease less the one without, by the {renewals} renewals that the server saw", fails=True)
