@@ -30,6 +30,7 @@ struct lease {
     struct kube_call call;
     struct timer timer;
     char rv[64];
+    bool moved;      // the last answer had another rv than the one before
     int64_t said_us; // the time of the last renewal
     // The other holder, as observed by our own clock.
     char other[64], other_renew[64];
@@ -70,7 +71,10 @@ static bool learn(struct lease *l, char holder[64], char renew[64])
     int64_t sec = 0;
     if (json_parse(&j, buf_str(&l->call.answer), l->call.answer.len, NULL) < 0)
         return false;
+    char before[sizeof(l->rv)];
+    snprintf(before, sizeof(before), "%s", l->rv);
     copy(l->rv, sizeof(l->rv), json_path(j, "metadata.resourceVersion"));
+    l->moved = strcmp(before, l->rv) != 0;
     copy(holder, 64, json_path(j, "spec.holderIdentity"));
     copy(renew, 64, json_path(j, "spec.renewTime"));
     l->other_duration_ms = json_i64(json_path(j, "spec.leaseDurationSeconds"), &sec) ? sec * 1000 : l->conf.duration_ms;
@@ -279,7 +283,7 @@ bool lease_is_running(const struct lease *l)
 
 const char *lease_rv(const struct lease *l)
 {
-    return l->rv;
+    return l->moved ? l->rv : NULL;
 }
 
 void lease_start(struct lease *l)

@@ -26,5 +26,6 @@ void lease_stop(struct lease *l);
 // Other times from now on: the next renewal is due after the new interval, a new duration is written at once.
 void lease_tune(struct lease *l, int64_t duration_ms, int64_t renew_ms);
 bool lease_is_running(const struct lease *l);
-const char *lease_rv(const struct lease *l); // of the last renewal: so far the server's database had come then
+// Of the last renewal: so far the server's database had come then. NULL: it changed nothing, for our clock stands still, and says nothing of that.
+const char *lease_rv(const struct lease *l);
 #endif
