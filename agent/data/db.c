@@ -412,6 +412,11 @@ static int mend(struct db *db, struct err *e)
     return db->damaged || (db->sq == NULL && db->doubts == 0) ? heal(db, e) : judge(db, e);
 }
 
+void db_lazies_along(struct db *db)
+{
+    db->next_lazy_ms = 0;
+}
+
 int db_commit(struct db *db, struct err *e)
 {
     if (needs_healing(db) && (db->damaged || !(db->open || db->doomed)))

@@ -85,6 +85,7 @@ int64_t db_room(struct db *db);
 // resourceVersion must not outlive the rows it stands for.
 enum { DB_LAZY_META_MAX = 64, DB_LAZY_MS = 5 * 60 * 1000 };
 int db_lazy_meta(struct db *db, const char *name, const char *value, struct err *e) MUST_USE;
+void db_lazies_along(struct db *db); // all that waits is written with the transaction that is open, or else with the next
 // Runs `fn` inside a real transaction, or at close, and forgets the node first. It is the caller's; adding it twice is once. When
 // that transaction is rolled back, fn's work is gone, too: a db_hook tells, add it again.
 struct db_lazy {

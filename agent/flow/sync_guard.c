@@ -62,10 +62,8 @@ static int add_pending(struct source *src, const char *key, struct err *e)
     return rc;
 }
 
-// Proven: the row goes and the tombstone comes in one transaction.
-static int apply_one(struct source *src, const char *key, struct err *e)
+static int take_row(struct sync *s, const char *key, struct err *e)
 {
-    struct sync *s = src->sync;
     char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
     int rc = cache_rv(s->cache, key, rv, uid, e);
     if (rc == E_NOTFOUND)
@@ -79,19 +77,26 @@ static int apply_one(struct source *src, const char *key, struct err *e)
     return rc;
 }
 
+// Proven: in one transaction the row goes, the tombstone comes, and no later start begins before it. p is freed.
+static int apply_one(struct source *src, struct pending *p, struct err *e)
+{
+    int rc = take_row(src->sync, p->key, e);
+    if (rc < 0)
+        return rc;
+    pending_free(src, p);
+    return source_pin_rv(src, e);
+}
+
 static void apply_asked(struct source *src)
 {
     struct err e = ERR_INIT;
     table_each_safe(n, &src->pending)
     {
         struct pending *p = pending_of(n);
-        if (!p->asked)
-            continue;
-        if (apply_one(src, p->key, &e) < 0) {
+        if (p->asked && apply_one(src, p, &e) < 0) {
             sync_store_failed(src->sync);
             return;
         }
-        pending_free(src, p);
     }
 }
 
@@ -287,11 +292,10 @@ static void decide_by_object(struct sync *s, const struct err *e)
         return;
     }
     if (e != NULL && e->cls == E_NOTFOUND) {
-        if (apply_one(src, s->confirm_key, &se) < 0) {
+        if (apply_one(src, pending_of(n), &se) < 0) {
             sync_store_failed(s);
             return;
         }
-        pending_free(src, pending_of(n));
     } else {
         pending_of(n)->keep = true;
         log_info("sync", "kept key=%s why=\"absent from the list of a cache that still returns it\"", s->confirm_key);

@@ -135,6 +135,7 @@ void source_doubt(
 void source_retune(struct source *src);                        // the mode or the interval is another
 void source_unproven(struct source *src, const struct err *e); // what was heard cannot be believed: backs off, then lists again
 void source_settle_rv(struct source *src);
+int source_pin_rv(struct source *src, struct err *e) MUST_USE; // in the transaction that takes a row: where the next start begins
 extern const char *const source_state_words[];
 
 // sync_guard.c

@@ -44,21 +44,35 @@ static const char *ns_of(const struct source *src)
     return src->ns[0] != '\0' ? src->ns : NULL;
 }
 
-// The resourceVersion is kept lazily, and never beyond deletes that still wait for proof.
+// Where a later start may begin: never beyond deletes that still wait for proof, or are held back, nor within a list.
+static bool may_begin_here(const struct source *src)
+{
+    return table_count(&src->pending) == 0 && src->rv[0] != '\0' && src->sync->hold_until_ms == 0 && !src->marking;
+}
+
+// The resourceVersion is kept lazily: who begins at an older one hears again what its rows know already.
 void source_settle_rv(struct source *src)
 {
     struct err e = ERR_INIT;
-    if (table_count(&src->pending) == 0 && src->rv[0] != '\0' && src->sync->hold_until_ms == 0 &&
-        db_lazy_meta(src->sync->db, src->meta, src->rv, &e) < 0)
+    if (may_begin_here(src) && db_lazy_meta(src->sync->db, src->meta, src->rv, &e) < 0)
         log_debug("sync", "rv-not-kept source=%s error=\"%s\"", src->name, e.msg);
+}
+
+// When a row goes it is not for later: an older one would tell the object as new, and nobody remembers that it was here. All that waits
+// goes along, for what the rows' own resourceVersions are is not told again by a newer one.
+int source_pin_rv(struct source *src, struct err *e)
+{
+    if (!may_begin_here(src))
+        return db_meta_set(src->sync->db, src->meta, NULL, e);
+    db_lazies_along(src->sync->db);
+    return db_lazy_meta(src->sync->db, src->meta, src->rv, e);
 }
 
 static void set_rv(struct source *src, const char *rv)
 {
     snprintf(src->rv, sizeof(src->rv), "%s", rv);
     src->rv_at_ms = loop_now(src->sync->loop);
-    if (!src->marking)
-        source_settle_rv(src);
+    source_settle_rv(src);
 }
 
 static void became_current(struct source *src)
@@ -276,7 +290,7 @@ static int take_deleted(struct source *src, struct span object, struct err *e)
     int rc = key_make(key, src->kind->type.plural, v.ns, v.name, e);
     if (rc == 0 && !is_old_news(src, key, &v))
         rc = guard_deleted(src, key, e);
-    if (rc == 0)
+    if (rc == 0 && src->state != SRC_IDLE) // else nobody could be asked for proof, and a list comes
         set_rv(src, v.rv);
     return rc;
 }
@@ -558,6 +572,14 @@ static void next_page(struct source *src)
         failed(src, &e);
 }
 
+// What waited for proof is found again by a list, and by nothing else.
+static void drop_pending(struct source *src)
+{
+    if (table_count(&src->pending) > 0)
+        src->rv[0] = '\0';
+    guard_drop(src);
+}
+
 static void start_list(struct source *src)
 {
     struct err e = ERR_INIT;
@@ -565,7 +587,7 @@ static void start_list(struct source *src)
     src->seen = 0;
     src->unnamed = false;
     src->current = false;
-    guard_drop(src);
+    drop_pending(src);
     free(steal(src->continue_token));
     if (cache_mark_begin(src->sync->cache, src->name, &e) < 0) {
         own_backoff(src, &e);
@@ -622,10 +644,7 @@ void source_stop(struct source *src)
     timer_cancel(src->sync->loop, &src->timer);
     timer_cancel(src->sync->loop, &src->proof);
     kube_call_cancel(&src->call);
-    if (table_count(&src->pending) > 0) { // what waited for proof is found again by a list
-        guard_drop(src);
-        src->rv[0] = '\0';
-    }
+    drop_pending(src);
     if (src->marking)
         src->rv[0] = '\0';
     src->marking = false;

@@ -309,6 +309,16 @@ static void test_lazy(void)
     is_int(db_lazy_meta(db, "rv", "5", &e), 0, "a waiting value");
     is_int(db_meta_set(db, "rv", NULL, &e), 0, "is overruled by a removal");
     is_int(db_meta_get(db, "rv", out, sizeof(out), &e), E_NOTFOUND, "nothing is left of it");
+    is_int(put_intent(db, "real3", "x", &e), 0, "a transaction");
+    is_int(db_lazy_meta(db, "rv", "6", &e), 0, "and a value that waits");
+    commit(db);
+    is_int(db_lazy_meta(db, "rv", "7", &e), 0, "and a newer one, too soon for the next transaction");
+    is_int(put_intent(db, "real4", "x", &e), 0, "which is this");
+    db_lazies_along(db);
+    commit(db);
+    db_abandon(db);
+    db = open_store();
+    ok(db_meta_get(db, "rv", out, sizeof(out), &e) == 0 && strcmp(out, "7") == 0, "goes along when it is told to");
     db_close(db);
 }
 
