@@ -129,6 +129,11 @@ grep '^test/sim/sim_' "$work/all-c" | grep -vx test/sim/sim_run.c |
     xargs grep -nE '(^|[^a-z_>.])(time|clock_gettime|gettimeofday|nanosleep|usleep|getrandom|rand|random|getenv|getpid|fopen|fork|socket|connect)\(' /dev/null |
     rule 'the simulator asks neither the clock nor the kernel of the machine it runs on'
 
+# A mutant that no longer applies would hunt nothing.
+files 'test/sim/mutants/*.mutant' | while read -r f; do
+    test/sim/mutants/apply "$f" 2>&1 >/dev/null | head -n 1
+done | rule 'a mutant changes lines that are not there (test/sim/mutants)'
+
 # --- Style -----------------------------------------------------------------------------------------------------------------------
 grep -vE '/corpus/' "$work/all-c" | while read -r f; do
     [ "$(head -n 1 "$f")" = '// SPDX-License-Identifier: Apache-2.0' ] || echo "$f"
