@@ -141,11 +141,12 @@ void sim_port_init(struct sim_port *p, struct sim *s, struct loop *l)
     wrap(p, port);
 }
 
-// A command that had not ended died with its agent.
+// A command that had not ended died with its agent. One that ends in the moment of that death has ended: the agent may have heard of it, and
+// that may have been committed, before (seed 2000).
 static void void_unfinished(struct sim_port *p)
 {
     for (int i = 0; i < CONFIGS; i++)
-        if (p->change_began_ms[i] >= 0 && p->sim->now_ms <= p->change_ends_ms[i])
+        if (p->change_began_ms[i] >= 0 && p->sim->now_ms < p->change_ends_ms[i])
             p->change_began_ms[i] = -1;
 }
 
