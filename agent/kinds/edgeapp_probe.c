@@ -16,7 +16,8 @@ void app_probes_follow(struct app_slot *s, const struct app_spec *spec, const st
     if (s->probed != uid_hash(i->uid)) {
         app_tries_cancel(s);
         for (int use = 0; use < APP_PROBES; use++)
-            s->probes[use] = (struct app_probing){ .ok = use == APP_LIVENESS, .next_ms = now_ms + spec->probes[use].delay_ms };
+            s->probes[use] =
+                (struct app_probing){ .ok = use == APP_LIVENESS || !is_current(spec, i), .next_ms = now_ms + spec->probes[use].delay_ms };
         s->probed = uid_hash(i->uid);
     }
     for (int use = 0; use < APP_PROBES; use++)

@@ -26,7 +26,8 @@ struct app_try {
     struct port_check check;
 };
 
-// A running instance takes the slot over: its counts begin anew, unless it is the one they speak of. What has no probe is good, and stays
+// A running instance takes the slot over: its counts begin anew, unless it is the one they speak of. One of an older revision that nobody knows
+// passes for ready, for it is not asked any more: it is replaced in its turn, not at once. What has no probe is good, and stays
 // good until a probe that comes later finds otherwise. now_ms: monotonic.
 void app_probes_follow(struct app_slot *s, const struct app_spec *spec, const struct inst *i, int64_t now_ms);
 // Pure: is this probe tried now, on the live instance i (NULL = none) of the slot? Those of an older revision are asked nothing any more.

@@ -97,10 +97,10 @@ k delete eapp slow -n $ns >/dev/null
 ready_file() { printf '%s/$LIMPET_INSTANCE.%s' "$files" "$1"; }
 rolled() { # VERSION COMES-UP
 	local script
-	script="echo $1 >$files/\$LIMPET_INSTANCE.version; rm -f $(ready_file ready); "
-	script+="[ $2 = no ] || touch $(ready_file ready); exec sleep 1000"
+	script="echo $1 >$files/\$LIMPET_INSTANCE.version; "
+	script+="[ $2 = no ] || touch $(ready_file $1.ready); exec sleep 1000"
 	app web "$script" 'replicas: 3' \
-		'readinessProbe: {periodSeconds: 1, failureThreshold: 1, exec: {command: [sh, -c, "test -e '"$files"'/$LIMPET_INSTANCE.ready"]}}'
+		'readinessProbe: {periodSeconds: 1, failureThreshold: 1, exec: {command: [sh, -c, "test -e '"$files"'/$LIMPET_INSTANCE.'"$1"'.ready"]}}'
 }
 versions() { cat "$files"/[0-2].version | sort | tr '\n' ' '; }
 rolled one yes
