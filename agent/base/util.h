@@ -81,6 +81,15 @@ static inline int steal_fd(int *fd)
     return r;
 }
 
+// A name in lower case, cut to max - 1 bytes. ASCII: what the API server writes in capitals.
+static inline void ascii_lower(const char *s, char *out, size_t max)
+{
+    size_t i = 0;
+    for (; s[i] != '\0' && i < max - 1; i++)
+        out[i] = (char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + ('a' - 'A') : s[i]);
+    out[i] = '\0';
+}
+
 // 64-bit FNV-1a, for tables and change detection inside one process and one store; not against an adversary.
 #define HASH_SEED UINT64_C(0xcbf29ce484222325)
 static inline uint64_t hash_bytes(uint64_t h, const void *p, size_t n)

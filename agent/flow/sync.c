@@ -25,7 +25,11 @@ enum {
 };
 
 static const struct kube_type namespaces = { "", "v1", "namespaces" };
-static const char *const link_words[] = { "Offline", "Online", "IdentityLost", "Standby" };
+const char *link_state_word(enum link_state s)
+{
+    static const char *const words[] = { "Offline", "Online", "IdentityLost", "Standby" };
+    return words[s];
+}
 
 static void report(struct sync *s, enum link_state state, const char *why)
 {
@@ -35,7 +39,7 @@ static void report(struct sync *s, enum link_state state, const char *why)
     s->reported = state;
     s->stats.link = state;
     s->stats.since_ms = loop_now(s->loop);
-    log_info("sync", "link state=%s why=\"%s\"", link_words[state], why);
+    log_info("sync", "link state=%s why=\"%s\"", link_state_word(state), why);
     s->conf.link(s->conf.ctx, state, why);
 }
 

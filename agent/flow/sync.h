@@ -18,6 +18,7 @@ struct sync;
 #define SYNC_JOINED "joined"
 
 enum link_state { LINK_OFFLINE, LINK_ONLINE, LINK_IDENTITY_LOST, LINK_STANDBY };
+const char *link_state_word(enum link_state s); // "Offline" ...
 
 struct sync_conf {
     const struct config *config;

@@ -142,7 +142,7 @@ static bool absorb_exits(struct pass *p, const struct app_spec *spec, const stru
         if (inst->state != INST_EXITED || inst->index >= spec->replicas)
             continue;
         struct app_slot *s = &st->slots[inst->index];
-        bool told = s->told == uid_hash(inst->uid) || strcmp(inst->revision, spec->process.revision) != 0;
+        bool told = s->told == uid_hash(inst->uid) || !app_is_current(spec, inst);
         bool again = must_be_told_again(s, inst);
         if (!app_slot_exit(s, inst, now_ms, now.boot_ms, now.boot_id) && !again)
             continue;
@@ -525,7 +525,7 @@ static void name_waits(const struct app_run *st, const struct app_spec *spec, co
         const struct app_slot *s = &st->slots[i];
         const struct inst *live = app_live(o->insts, o->n, i);
         snprintf(path, sizeof(path), "instances[%d]", i);
-        if (live != NULL && strcmp(live->revision, spec->process.revision) != 0)
+        if (live != NULL && !app_is_current(spec, live))
             difference_add(out, path, "revision", spec->process.revision, live->revision);
         if (live != NULL || !app_slot_waits(s, spec, now_ms))
             continue;

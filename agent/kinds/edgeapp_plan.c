@@ -16,6 +16,11 @@ static bool is_live(const struct inst *i)
     return i->state != INST_EXITED;
 }
 
+bool app_is_current(const struct app_spec *spec, const struct inst *i)
+{
+    return strcmp(i->revision, spec->process.revision) == 0;
+}
+
 const struct inst *app_live(const struct inst *insts, size_t n, int index)
 {
     while (n-- > 0)
@@ -152,7 +157,7 @@ static const char *unwanted(const struct app_spec *spec, const struct inst *inst
     if (app_live(insts, n, i->index) != i)
         return "duplicate";
     const struct app_slot *s = &slots[i->index];
-    if (strcmp(i->revision, spec->process.revision) != 0)
+    if (!app_is_current(spec, i))
         return !app_is_ready(i, s) || (*left)-- > 0 ? "superseded" : NULL;
     return s->unhealthy == uid_hash(i->uid) ? "unhealthy" : NULL;
 }
@@ -213,7 +218,7 @@ bool app_is_ready(const struct inst *i, const struct app_slot *s)
 
 static void count_live(const struct app_spec *spec, const struct inst *i, const struct app_slot *s, struct app_summary *out)
 {
-    bool current = strcmp(i->revision, spec->process.revision) == 0;
+    bool current = app_is_current(spec, i);
     bool ready = app_is_ready(i, s);
     out->updated += current;
     out->ready += ready;
@@ -277,7 +282,7 @@ void app_summarize(const struct app_spec *spec, const struct inst *insts, size_t
             continue;
         }
         count_live(spec, i, &slots[index], out);
-        ready_current += strcmp(i->revision, spec->process.revision) == 0 && app_is_ready(i, &slots[index]);
+        ready_current += app_is_current(spec, i) && app_is_ready(i, &slots[index]);
     }
     out->replicas = out->live + out->waiting + out->finished;
     out->state = choose_state(spec, out, ready_current);

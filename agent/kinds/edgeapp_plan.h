@@ -110,6 +110,7 @@ struct app_summary {
     int starting, waiting, finished, failed;
     int worst; // index that explains why it is not ready: a failed start, else one that waits, else not ready; -1 = none
 };
+bool app_is_current(const struct app_spec *spec, const struct inst *i); // of the revision that is wanted
 // Is the instance ready: runs, is of its slot, and its probes (if any) say so? One of an older revision keeps its last verdict: what it is
 // asked now belongs to the new one.
 bool app_is_ready(const struct inst *i, const struct app_slot *s);

@@ -6,27 +6,22 @@
 
 enum { TRY_MEMORY = 4 << 20, TRY_OUTPUT = 512 };
 
-static bool is_current(const struct app_spec *spec, const struct inst *i)
-{
-    return strcmp(i->revision, spec->process.revision) == 0;
-}
-
 void app_probes_follow(struct app_slot *s, const struct app_spec *spec, const struct inst *i, int64_t now_ms)
 {
     if (s->probed != uid_hash(i->uid)) {
         app_tries_cancel(s);
         for (int use = 0; use < APP_PROBES; use++)
-            s->probes[use] =
-                (struct app_probing){ .ok = use == APP_LIVENESS || !is_current(spec, i), .next_ms = now_ms + spec->probes[use].delay_ms };
+            s->probes[use] = (struct app_probing){ .ok = use == APP_LIVENESS || !app_is_current(spec, i),
+                                                   .next_ms = now_ms + spec->probes[use].delay_ms };
         s->probed = uid_hash(i->uid);
     }
     for (int use = 0; use < APP_PROBES; use++)
-        s->probes[use].ok |= spec->probes[use].kind == PROBE_NONE && is_current(spec, i);
+        s->probes[use].ok |= spec->probes[use].kind == PROBE_NONE && app_is_current(spec, i);
 }
 
 bool app_probe_applies(const struct app_spec *spec, const struct app_slot *s, const struct inst *i, enum app_probe_use use)
 {
-    if (i == NULL || i->state != INST_RUNNING || !is_current(spec, i) || spec->probes[use].kind == PROBE_NONE)
+    if (i == NULL || i->state != INST_RUNNING || !app_is_current(spec, i) || spec->probes[use].kind == PROBE_NONE)
         return false;
     bool has_started = s->probes[APP_STARTUP].ok;
     return s->unhealthy != uid_hash(i->uid) && (use == APP_STARTUP ? !has_started : has_started);

@@ -273,16 +273,9 @@ int cli_check(struct cli *c)
 {
     struct check k;
     struct err e = ERR_INIT;
-    bool json = false;
-    for (int i = 1; i < c->argc; i++) {
-        bool missing;
-        const char *v = cli_value(c, &i, "-o", &missing);
-        if (missing || (v != NULL && strcmp(v, "json") != 0))
-            return cli_usage(c, "-o takes json");
-        if (v == NULL)
-            return cli_usage(c, "unknown argument %s", c->argv[i]);
-        json = true;
-    }
+    bool json;
+    if (cli_operands(c, NULL, 0, &json) != EXIT_OK)
+        return EXIT_BAD_USAGE;
     int rc = begin(&k, c, &e) == 0 ? look_at_all(&k, json, &e) : cli_fail(&e);
     end(&k);
     return rc;

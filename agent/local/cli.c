@@ -118,6 +118,25 @@ const char *cli_value(const struct cli *c, int *i, const char *name, bool *missi
     return c->argv[++*i];
 }
 
+int cli_operands(struct cli *c, const char **operand, size_t most, bool *json)
+{
+    size_t n = 0;
+    *json = false;
+    for (int i = 1; i < c->argc; i++) {
+        bool missing;
+        const char *o = cli_value(c, &i, "-o", &missing);
+        if (missing || (o != NULL && strcmp(o, "json") != 0))
+            return cli_usage(c, "-o takes json");
+        if (o != NULL)
+            *json = true;
+        else if (c->argv[i][0] == '-' || n == most)
+            return cli_usage(c, "unknown argument %s", c->argv[i]);
+        else
+            operand[n++] = c->argv[i];
+    }
+    return EXIT_OK;
+}
+
 const char *cli_path(const char *name, char out[PATH_MAX])
 {
     char here[PATH_MAX];

@@ -39,6 +39,8 @@ int cli_usage(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_fail(const struct err *e);
 // Takes "--name VALUE" or "--name=VALUE" at argv[*i]; advances *i. NULL: it is another argument.
 const char *cli_value(const struct cli *c, int *i, const char *name, bool *missing);
+// Takes the operands of the command, at most `most` (those that are not given stay as they are), and "-o json". EXIT_BAD_USAGE: said already.
+int cli_operands(struct cli *c, const char **operand, size_t most, bool *json);
 // A file named relative to the working directory, as a whole path: the disk takes no other.
 const char *cli_path(const char *name, char out[PATH_MAX]);
 // Asks the agent; each line as a tree. An {"error"} line becomes the error. fn may be NULL.

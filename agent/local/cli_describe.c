@@ -27,25 +27,15 @@ static int show(void *ctx, const struct json *answer)
 
 int cli_describe(struct cli *c)
 {
-    const char *kind = NULL, *name = NULL;
+    const char *object[] = { NULL, NULL }; // kind, name
     struct describe_view v = { .cli = c };
     struct err e = ERR_INIT;
-    for (int i = 1; i < c->argc; i++) {
-        bool missing;
-        const char *o = cli_value(c, &i, "-o", &missing);
-        if (missing || (o != NULL && strcmp(o, "json") != 0))
-            return cli_usage(c, "-o takes json");
-        v.json = v.json || o != NULL;
-        if (o != NULL)
-            continue;
-        if (c->argv[i][0] == '-' || name != NULL)
-            return cli_usage(c, "unknown argument %s", c->argv[i]);
-        *(kind == NULL ? &kind : &name) = c->argv[i];
-    }
-    if (name == NULL)
+    if (cli_operands(c, object, ARRAY_LEN(object), &v.json) != EXIT_OK)
+        return EXIT_BAD_USAGE;
+    if (object[1] == NULL)
         return cli_usage(c, "describe needs KIND and NAME");
     struct json *q AUTO_JSON = cli_request("describe");
-    json_set_str(q, "kind", kind);
-    json_set_str(q, "name", name);
+    json_set_str(q, "kind", object[0]);
+    json_set_str(q, "name", object[1]);
     return cli_ask(c, q, show, &v, &e) < 0 ? cli_fail(&e) : EXIT_OK;
 }

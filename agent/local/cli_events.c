@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // limpet events: laid out as `kubectl get events` does, and it tells the same.
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,20 +16,12 @@ struct events_view {
     struct buf rows;
 };
 
-static void lower(const char *s, char *out, size_t max)
-{
-    size_t i = 0;
-    for (; s[i] != '\0' && i < max - 1; i++)
-        out[i] = (char)tolower((unsigned char)s[i]);
-    out[i] = '\0';
-}
-
 static int add_row(struct events_view *v, const struct json *ev, struct err *e)
 {
     char kind[64], age[32];
     struct clock clock = v->cli->clock;
     int64_t last_us = 0, count = json_path_i64(ev, "count");
-    lower(json_path_str(ev, "kind"), kind, sizeof(kind));
+    ascii_lower(json_path_str(ev, "kind"), kind, sizeof(kind));
     (void)rfc3339_parse(json_path_str(ev, "last"), &last_us);
     // A row is a line, so a note ends where its first line does.
     const char *note = json_path_str(ev, "note");
@@ -80,26 +71,16 @@ static int print_rows(struct events_view *v, struct err *e)
 
 int cli_events(struct cli *c)
 {
-    const char *kind = NULL, *name = NULL;
+    const char *object[] = { NULL, NULL }; // kind, name
     struct events_view v = { .cli = c, .rows = BUF_INIT(TEXT_MAX) };
     struct err e = ERR_INIT;
-    for (int i = 1; i < c->argc; i++) {
-        bool missing;
-        const char *o = cli_value(c, &i, "-o", &missing);
-        if (missing || (o != NULL && strcmp(o, "json") != 0))
-            return cli_usage(c, "-o takes json");
-        v.json = v.json || o != NULL;
-        if (o != NULL)
-            continue;
-        if (c->argv[i][0] == '-' || name != NULL)
-            return cli_usage(c, "unknown argument %s", c->argv[i]);
-        *(kind == NULL ? &kind : &name) = c->argv[i];
-    }
+    if (cli_operands(c, object, ARRAY_LEN(object), &v.json) != EXIT_OK)
+        return EXIT_BAD_USAGE;
     struct json *q AUTO_JSON = cli_request("events");
-    if (kind != NULL)
-        json_set_str(q, "kind", kind);
-    if (name != NULL)
-        json_set_str(q, "name", name);
+    if (object[0] != NULL)
+        json_set_str(q, "kind", object[0]);
+    if (object[1] != NULL)
+        json_set_str(q, "name", object[1]);
     int rc = cli_ask(c, q, show, &v, &e);
     if (rc == 0)
         rc = print_rows(&v, &e);

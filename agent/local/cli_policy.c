@@ -54,16 +54,9 @@ static int show(void *ctx, const struct json *j)
 int cli_policy(struct cli *c)
 {
     struct err e = ERR_INIT;
-    bool json = false;
-    for (int i = 1; i < c->argc; i++) {
-        bool missing;
-        const char *v = cli_value(c, &i, "-o", &missing);
-        if (missing || (v != NULL && strcmp(v, "json") != 0))
-            return cli_usage(c, "-o takes json");
-        if (v == NULL)
-            return cli_usage(c, "unknown argument %s", c->argv[i]);
-        json = true;
-    }
+    bool json;
+    if (cli_operands(c, NULL, 0, &json) != EXIT_OK)
+        return EXIT_BAD_USAGE;
     struct json *q AUTO_JSON = cli_request("policy");
     return cli_ask(c, q, show, &json, &e) < 0 ? cli_fail(&e) : EXIT_OK;
 }

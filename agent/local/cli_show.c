@@ -88,17 +88,10 @@ static int show_status(void *ctx, const struct json *j)
 
 int cli_status(struct cli *c)
 {
-    static const char *const words[] = { "json", NULL };
     struct status_view v = { .code = EXIT_FAIL };
     struct err e = ERR_INIT;
-    for (int i = 1; i < c->argc; i++) {
-        int o = output_of(c, words, &i);
-        if (o < 0)
-            return EXIT_BAD_USAGE;
-        if (o == 0)
-            return cli_usage(c, "unknown argument %s", c->argv[i]);
-        v.json = true;
-    }
+    if (cli_operands(c, NULL, 0, &v.json) != EXIT_OK)
+        return EXIT_BAD_USAGE;
     struct json *q AUTO_JSON = cli_request("status");
     return cli_ask(c, q, show_status, &v, &e) < 0 ? cli_fail(&e) : v.code;
 }

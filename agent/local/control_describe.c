@@ -5,43 +5,25 @@
 #include "data/key.h"
 #include "local/control_priv.h"
 
-enum { EVENTS_SHOWN = 100, EVENTS_LOOKED = 100000 };
+enum { EVENTS_SHOWN = 100 };
 
 static struct agent *agent_of(struct client *c)
 {
     return c->control->conf.agent;
 }
 
-struct story {
-    const char *key;
-    struct json *events;
-    size_t n, skip; // the newest EVENTS_SHOWN are told
-};
-
-static int count_event(void *ctx, const struct event_row *ev)
+static int push_event(void *ctx, struct json *ev)
 {
-    struct story *s = ctx;
-    s->n += strcmp(ev->key, s->key) == 0;
-    return 0;
-}
-
-static int add_event(void *ctx, const struct event_row *ev)
-{
-    struct story *s = ctx;
-    if (strcmp(ev->key, s->key) != 0 || (s->skip > 0 && s->skip-- > 0))
-        return 0;
-    json_push(s->events, control_event_json(ev));
+    json_push(ctx, ev);
     return 0;
 }
 
 static int add_events(struct agent *a, const char *key, struct json *answer, struct err *e)
 {
-    struct story s = { .key = key, .events = json_array() };
-    int rc = outbox_events(a->outbox, 0, EVENTS_LOOKED, false, count_event, &s, e);
-    s.skip = s.n > EVENTS_SHOWN ? s.n - EVENTS_SHOWN : 0;
-    if (rc == 0)
-        rc = outbox_events(a->outbox, 0, EVENTS_LOOKED, false, add_event, &s, e);
-    json_set(answer, "events", s.events);
+    struct event_filter f = { .key = key };
+    struct json *events = json_array();
+    int rc = control_newest_events(a, &f, EVENTS_SHOWN, push_event, events, e);
+    json_set(answer, "events", events);
     return rc;
 }
 

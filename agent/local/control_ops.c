@@ -59,7 +59,6 @@ static int add_source(void *ctx, const char *source, const char *state, const ch
 
 static struct json *link_json(struct agent *a, const char *trouble)
 {
-    static const char *const words[] = { "Offline", "Online", "IdentityLost", "Standby" };
     struct json *j = json_object(), *sources = json_array();
     struct sync_stats s;
     if (a->sync == NULL) {
@@ -69,7 +68,7 @@ static struct json *link_json(struct agent *a, const char *trouble)
         return j;
     }
     sync_stats(a->sync, &s);
-    json_set_str(j, "state", words[s.link]);
+    json_set_str(j, "state", link_state_word(s.link));
     json_set_int(j, "sinceSeconds", (loop_now(a->seams.loop) - s.since_ms) / 1000);
     json_set_str(j, "why", s.link == LINK_ONLINE ? "every source is current" : sync_why(a->sync));
     json_set_int(j, "backoffMs", s.backoff_ms);

@@ -35,7 +35,13 @@ struct control {
 
 int control_describe(struct client *c, const struct json *q, struct err *e); // control_describe.c
 int control_events(struct client *c, const struct json *q, struct err *e);   // control_events.c
-struct json *control_event_json(const struct event_row *ev);
+// What an event must be about; NULL = anything.
+struct event_filter {
+    const char *key, *plural, *name;
+};
+// The newest `most` of them, oldest first; fn takes ev, and != 0 stops and is returned.
+int control_newest_events(struct agent *a, const struct event_filter *f, size_t most, int (*fn)(void *ctx, struct json *ev), void *ctx,
+                          struct err *e);
 int control_policy(struct client *c, const struct json *q, struct err *e); // control_policy.c
 // The kind and the key that a request names. E_NOTFOUND: no such kind.
 int control_key_of(struct client *c, const struct json *q, const struct kind **k, char key[KEY_MAX], struct err *e);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "local/metrics.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,10 +78,7 @@ static int kind_line(void *ctx, const struct kind *k, const struct kind_stats *s
 {
     const struct per_kind *p = ctx;
     char name[64];
-    size_t i = 0;
-    for (; k->name[i] != '\0' && i < sizeof(name) - 1; i++)
-        name[i] = (char)tolower((unsigned char)k->name[i]);
-    name[i] = '\0';
+    ascii_lower(k->name, name, sizeof(name));
     p->line(p->w, name, k, s);
     return 0;
 }
@@ -214,12 +210,13 @@ static void write_process(struct writer *w, const struct metrics_source *s)
 
 // --- limpet
 
-static void write_link_state(struct writer *w, int state)
+// NULL: this node is enrolled nowhere.
+static void write_link_state(struct writer *w, const struct sync_stats *now)
 {
-    static const char *const words[] = { "Offline", "Online", "IdentityLost", "Standby", "NotEnrolled" };
     head(w, "limpet_link_state", "gauge", "1 for the state that the link to the API server is in, 0 for the others.");
-    for (int i = 0; i < (int)ARRAY_LEN(words); i++)
-        put(w, "limpet_link_state{state=\"%s\"} %d\n", words[i], i == state);
+    for (int i = 0; i <= LINK_STANDBY; i++)
+        put(w, "limpet_link_state{state=\"%s\"} %d\n", link_state_word((enum link_state)i), now != NULL && (int)now->link == i);
+    put(w, "limpet_link_state{state=\"NotEnrolled\"} %d\n", now == NULL);
 }
 
 static void write_link(struct writer *w, struct agent *a)
@@ -227,11 +224,11 @@ static void write_link(struct writer *w, struct agent *a)
     struct sync_stats s;
     int64_t now = loop_now(a->seams.loop);
     if (a->sync == NULL) {
-        write_link_state(w, LINK_STANDBY + 1);
+        write_link_state(w, NULL);
         return;
     }
     sync_stats(a->sync, &s);
-    write_link_state(w, (int)s.link);
+    write_link_state(w, &s);
     gauge_ms(w, "limpet_link_state_age_seconds", now - s.since_ms, "How long the link has been in this state.");
     if (s.last_contact_ms > 0)
         gauge_ms(w, "limpet_link_contact_age_seconds", now - s.last_contact_ms, "How long ago the server answered last.");

@@ -56,6 +56,9 @@ L() {
 	"$limpet" --config "$work/$name/limpet.ini" "$@"
 }
 
+# free_port: one that nobody has now.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
 # server_url: of the test's cluster.
 server_url() { k config view --minify --raw -o 'jsonpath={.clusters[0].cluster.server}'; }
 

@@ -14,8 +14,6 @@ node=mu
 ns=edge-mu
 wait_limit=60s
 
-# A port that nobody has, in the place of the one that everybody has.
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 # commands FILE: the lines of its first comment that are to be typed.
 commands() { sed -n '/^[^#]/q; s/^#   \(kubectl\|limpet\) /\1 /p' "$1" | sed "s/edge-NODE/$ns/g; s/edgenode\/NODE/edgenode\/$node/g; s/  *#.*//"; }
@@ -70,7 +68,7 @@ agent_under=(unshare --mount --propagation private /bin/sh -c
 	'mount --bind "$0/etc" /etc && mkdir -p /var/backups && mount --bind "$0/backups" /var/backups && exec "$@"' "$work")
 agent_start $node
 eventually 30 'the agent is online' online $node
-port=$(free_port)
+port=$(free_port) # in the place of the one that everybody has
 motd=$(cat /etc/motd 2>/dev/null)
 for file in "$top"/examples/*.yaml; do
 	try "$file"

@@ -14,7 +14,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 node=nu
 ns=edge-nu
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 get() { curl -s -g --max-time 10 "http://127.0.0.1:$port$1"; }
 code() { curl -s -g --max-time 10 -o /dev/null -w '%{http_code}' "${@:2}" "http://127.0.0.1:$port$1"; }
 # value NAME: of a sample, labels and all.
