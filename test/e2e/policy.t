@@ -178,14 +178,16 @@ agent_start $node
 is "$(app_state other)" Stopped 'after a restart of the agent it is still stopped'
 is "$(pids $node vital)" "$vital" 'and the others still run'
 cluster start-apiserver >/dev/null
-eventually 60 'back online it starts' ready eapp other
+eventually 60 'back online it starts' equals Running app_state other
+eventually 60 'which the server hears' ready eapp other
 policy $ns own '{"offline":[{"behavior":"Stop","selector":{"names":["other"]},"after":"10s"}]}'
 eventually 30 'rules are in force' matches 'Stop' in_force offline
 cluster stop-apiserver --kill >/dev/null
 eventually 60 'Stop: what it names stops' equals Stopped app_state other
 is "$(pids $node vital) $(pids $node plain)" "$vital $plain" 'all others run on'
 cluster start-apiserver >/dev/null
-eventually 60 'and starts when the node is back' ready eapp other
+eventually 60 'and starts when the node is back' equals Running app_state other
+eventually 60 'which the server hears' ready eapp other
 stops() { k get events.events.k8s.io -n $ns -o json | jq '[.items[] | select(.reason == "StoppedOffline")] | length'; }
 eventually 60 'both stops are told' equals 2 stops
 
