@@ -185,6 +185,65 @@ static void expire_cert(struct world *w, const struct act *a)
     sim_in(&w->sim, &w->weather.cert, seconds(a->a), end_cert);
 }
 
+static struct sim_type *type_of(struct world *w, int64_t kind)
+{
+    return sim_type_find(&w->server, "edge.limpet.dev", "v1alpha1", plan_kinds[kind]);
+}
+
+// As a new version of limpet brings it: a field more, and a default for it in objects that nobody touches.
+static void change_crd(struct world *w, const struct act *a)
+{
+    char field[32];
+    struct sim_type *t = type_of(w, a->a);
+    if (!t->served)
+        return;
+    struct json *crd AUTO_JSON = json_copy(t->schema->crd);
+    struct json *version = (struct json *)(uintptr_t)json_at(json_path(crd, "spec.versions"), 0);
+    struct json *fields = (struct json *)(uintptr_t)json_path(version, "schema.openAPIV3Schema.properties.spec.properties");
+    struct json *added = json_object();
+    snprintf(field, sizeof(field), "addedBy%d", a->number);
+    json_set_str(added, "type", "string");
+    json_set_str(added, "default", "as before");
+    json_set(fields, field, added);
+    if (fields == NULL || !json_ok())
+        abort();
+    sim_server_install(&w->server, crd);
+}
+
+static void end_crd(struct sim_event *ev)
+{
+    struct world *w = container_of(ev, struct world, weather.crd);
+    for (int i = 0; i < KINDS; i++) {
+        struct json *crd AUTO_JSON = json_copy(type_of(w, i)->schema->crd);
+        if (!type_of(w, i)->served)
+            sim_server_install(&w->server, crd);
+    }
+}
+
+static void remove_crd(struct world *w, const struct act *a)
+{
+    const struct sim_type *t = type_of(w, a->a);
+    if (!t->served)
+        return;
+    sim_each_object(o, &w->server) if (o->type == t) history_deleted(w, o);
+    sim_server_remove_kind(&w->server, t->plural);
+    sim_in(&w->sim, &w->weather.crd, seconds(a->b), end_crd);
+}
+
+static void end_account(struct sim_event *ev)
+{
+    struct world *w = container_of(ev, struct world, weather.account);
+    sim_note(&w->sim, "server", "the node is joined again");
+    w->server.dead_token_ms = INT64_MAX;
+    w->net.token_in_file = ++w->net.token_valid;
+}
+
+static void delete_account(struct world *w, const struct act *a)
+{
+    sim_server_delete_account(&w->server);
+    sim_in(&w->sim, &w->weather.account, seconds(a->a), end_account);
+}
+
 static void compact(struct world *w, const struct act *a UNUSED)
 {
     sim_hit(&w->sim, F_COMPACTED);
@@ -386,6 +445,9 @@ static void (*const acts[ACTS])(struct world *w, const struct act *a) = {
     [ACT_NONSENSE] = nonsense,
     [ACT_TOKEN] = rotate_token,
     [ACT_CERT] = expire_cert,
+    [ACT_CRD_CHANGED] = change_crd,
+    [ACT_CRD_REMOVED] = remove_crd,
+    [ACT_ACCOUNT] = delete_account,
     [ACT_COMPACT] = compact,
     [ACT_SERVER_RESTART] = restart_server,
     [ACT_KILL] = kill_agent,
@@ -414,8 +476,8 @@ void act_do(struct world *w, const struct act *a)
 void weather_clears(struct world *w)
 {
     struct weather *t = &w->weather;
-    struct sim_event *const all[] = { &t->lossy, &t->slow,   &t->storm,     &t->nonsense, &t->token, &t->cert,
-                                      &t->full,  &t->errors, &t->slow_disk, &t->ahead,    &t->drift };
+    struct sim_event *const all[] = { &t->lossy,   &t->slow, &t->storm,  &t->nonsense,  &t->token, &t->cert, &t->crd,
+                                      &t->account, &t->full, &t->errors, &t->slow_disk, &t->ahead, &t->drift };
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         if (!sim_is_set(all[i]))
             continue;

@@ -40,6 +40,9 @@ enum sim_fault {
     F_TERMINATING,
     F_NO_NAMESPACE,
     F_NO_CRD,
+    F_CRD_CHANGED,
+    F_CRD_REMOVED,
+    F_ACCOUNT,
     // Disk.
     F_FORGOT,
     F_TORN,

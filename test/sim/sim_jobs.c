@@ -48,6 +48,8 @@ void user_edits_job(struct world *w, const struct act *a)
     struct sim_rng r = { a->seed };
     name_of(a->a, name);
     struct sim_object *o = sim_server_find(&w->server, "edgejobs", name);
+    if (!sim_type_find(&w->server, "edge.limpet.dev", "v1alpha1", "edgejobs")->served)
+        return;
     snprintf(spec, sizeof(spec), "{\"command\":[\"/bin/job\",\"%d\"],\"suspend\":%s,%s}", a->number, rng_chance(&r, 10) ? "true" : "false",
              sorts[a->a].fields);
     snprintf(owner, sizeof(owner), "edgejobs/" SIM_NS "/%s", name);

@@ -19,7 +19,9 @@ struct range {
         1, 0 \
     }
 
-// In the words %a and %b stand for the parameters. Of the word lists below %l, %p and %f take the one of a; %d, %c and %k that of b.
+const char *const plan_kinds[KINDS] = { "edgeapps", "edgeconfigs", "edgejobs" };
+
+// In the words %a and %b stand for the parameters. Of the word lists below %l, %p, %v and %f take the one of a; %d, %c and %k that of b.
 static const struct {
     const char *words;
     int weight; // in chaos
@@ -50,6 +52,9 @@ static const struct {
     [ACT_NONSENSE] = { "doubt for %a s: %d", 2, { 5, 300 }, { 0, 0 } },
     [ACT_TOKEN] = { "the token is rotated, the new one comes %a s later", 2, { 0, 120 }, { 0, 0 } },
     [ACT_CERT] = { "the server's certificate has expired for %a s", 1, { 5, 600 }, { 0, 0 } },
+    [ACT_CRD_CHANGED] = { "the CRD of %v gets another field", 1, { 0, KINDS - 1 }, { 0, 0 } },
+    [ACT_CRD_REMOVED] = { "the CRD of %v is removed, its objects with it, and back after %b s", 1, { 0, KINDS - 1 }, { 5, 300 } },
+    [ACT_ACCOUNT] = { "the account is deleted, and the node joined again after %a s", 1, { 15, 400 }, { 0, 0 } },
     [ACT_COMPACT] = { "the watch history is compacted", 3, { 0, 0 }, { 0, 0 } },
     [ACT_SERVER_RESTART] = { "the server restarts", 2, { 0, 0 }, { 0, 0 } },
     [ACT_KILL] = { "kill -9 the agent, back in %a s", 4, AWAY, { 0, 0 } },
@@ -84,6 +89,8 @@ static const char *word_of(char letter, const struct act *a, char number[24])
         return link_words[a->a];
     case 'p':
         return program_words[a->a];
+    case 'v':
+        return plan_kinds[a->a];
     case 'f':
         return file_words[MIN(a->a, (int64_t)FLIP_MANAGED)];
     case 'd':

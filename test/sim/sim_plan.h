@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { APPS = 5, CONFIGS = 4, FILES_EACH = 2, PATHS = CONFIGS * FILES_EACH, JOBS = 4 };
+enum { APPS = 5, CONFIGS = 4, FILES_EACH = 2, PATHS = CONFIGS * FILES_EACH, JOBS = 4, KINDS = 3 };
 enum { PLAN_MAX = 160, WORDS_MAX = 160 };
 
 // What programs do that do not as they should.
@@ -58,6 +58,9 @@ enum act_kind {
     ACT_NONSENSE,
     ACT_TOKEN,
     ACT_CERT,
+    ACT_CRD_CHANGED,
+    ACT_CRD_REMOVED,
+    ACT_ACCOUNT,
     ACT_COMPACT,
     ACT_SERVER_RESTART,
     ACT_KILL,
@@ -102,6 +105,7 @@ struct plan {
     size_t n;
 };
 
+extern const char *const plan_kinds[KINDS]; // their plurals
 void plan_make(struct plan *p, uint64_t seed);
 // Leaves only the acts with these numbers.
 void plan_keep(struct plan *p, const int *numbers, size_t n);

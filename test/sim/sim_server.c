@@ -343,12 +343,15 @@ void sim_cloud_answer(struct sim_server *v, const struct sim_request *r, struct 
     if (v->strict)
         check_parameters(v, r->url);
     if (v->sim->now_ms >= v->dead_token_ms) {
+        sim_hit(v->sim, F_ACCOUNT);
         sim_fail(a, 401, "Unauthorized", "Unauthorized");
         return;
     }
     if (!sim_find_place(v, r->url, &p) || !p.type->served) {
         if (v->strict && p.type == NULL)
             sim_violation(v->sim, "%s %s: no such resource", r->method, r->url);
+        if (p.type != NULL)
+            sim_hit(v->sim, F_CRD_REMOVED);
         sim_page_not_found(a);
         return;
     }

@@ -388,8 +388,10 @@ static void end_streams(struct sim_server *v, const struct sim_type *t)
 {
     list_each(it, &v->streams) {
         struct sim_stream *st = container_of(it, struct sim_stream, link);
-        if (st->type == t && !st->ended)
-            sim_stream_end_in(st, rng_between(&v->rng, OLD_WATCH_MIN_MS, OLD_WATCH_MAX_MS));
+        if (st->type != t || st->ended)
+            continue;
+        sim_hit(v->sim, F_CRD_CHANGED);
+        sim_stream_end_in(st, rng_between(&v->rng, OLD_WATCH_MIN_MS, OLD_WATCH_MAX_MS));
     }
 }
 

@@ -55,6 +55,11 @@ static void config_spec(const struct act *a, struct sim_rng *r, char out[SPEC_MA
 
 // --- Apps
 
+static bool is_served(struct world *w, const char *plural)
+{
+    return sim_type_find(&w->server, "edge.limpet.dev", "v1alpha1", plural)->served;
+}
+
 static struct sim_object *app(struct world *w, const struct act *a, char name[16])
 {
     snprintf(name, 16, "app-%d", (int)a->a);
@@ -66,6 +71,8 @@ void user_edits_app(struct world *w, const struct act *a)
     char name[16], spec[SPEC_MAX];
     struct sim_rng r = { a->seed };
     struct sim_object *o = app(w, a, name);
+    if (!is_served(w, "edgeapps"))
+        return;
     if (rng_chance(&r, 5))
         invalid_app_spec(a, spec);
     else
@@ -148,6 +155,8 @@ void user_edits_config(struct world *w, const struct act *a)
     char name[16], spec[SPEC_MAX];
     struct sim_rng r = { a->seed };
     struct sim_object *o = config(w, a, name);
+    if (!is_served(w, "edgeconfigs"))
+        return;
     config_spec(a, &r, spec);
     if (o == NULL)
         o = make_config(w, a, name, spec);

@@ -88,7 +88,7 @@ struct rules {
 
 // What lasts for a while: when it ends.
 struct weather {
-    struct sim_event lossy, slow, storm, nonsense, token, cert, full, errors, slow_disk, ahead, drift;
+    struct sim_event lossy, slow, storm, nonsense, token, cert, crd, account, full, errors, slow_disk, ahead, drift;
 };
 
 struct world {
@@ -170,7 +170,7 @@ void world_boot_clock(struct world *w, int boot_clock, uint64_t seed);
 // sim_story.c
 void story_play(struct world *w, const struct plan *p);
 void story_peace(struct world *w); // everything works again; it must come right
-void story_idle_hour(struct world *w);
+void story_idle_hour(struct world *w, bool offline);
 
 // sim_witness.c
 void witness_init(struct world *w);
