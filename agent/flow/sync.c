@@ -20,6 +20,8 @@ enum {
     LIST_SPREAD_PART = 20,
     SHORT_WATCH_LIMIT = 5,
     CHECK_TIMEOUT_MS = 10000,
+    AGAIN_MAX = 16,
+    AGAIN_SPREAD_MS = 1000,
     UNAUTHORIZED_MS = 10000,
     BUSY_OUTAGE_MS = 300000
 };
@@ -81,6 +83,24 @@ static void retry_in(struct sync *s, int64_t ms)
 {
     if (timer_in(s->loop, &s->retry, ms) < 0)
         log_error("sync", "no-retry-timer");
+}
+
+// The link comes up with about a dozen requests, and where four of ten are lost nobody gets through all of them at one go: once the server
+// has answered any, one that breaks is asked again by itself, so often in an attempt. A server that is away is met by the first request.
+bool sync_asks_again(struct sync *s, const struct err *e)
+{
+    if ((e->cls != E_OFFLINE && e->cls != E_TIMEOUT) || !s->answered || s->reported == LINK_ONLINE || s->again == AGAIN_MAX)
+        return false;
+    s->again++;
+    if (e->cls == E_TIMEOUT)
+        http_condemn(s->kube->transport);
+    log_debug("sync", "asks-again error=\"%s\"", e->msg);
+    return true;
+}
+
+int64_t sync_again_ms(struct sync *s)
+{
+    return clock_rand(s->kube->clock, AGAIN_SPREAD_MS);
 }
 
 static void stop_sources(struct sync *s)
@@ -188,6 +208,7 @@ void sync_settled(struct sync *s)
 enum { STEP_CLUSTER, STEP_NAMESPACE, STEP_ADMISSION, STEP_RV, STEPS };
 
 static void check_next(struct sync *s);
+static void check_step(struct sync *s);
 static void ask_admission(struct sync *s);
 
 // The first check after a join is through: from now on the cluster and the namespace are known ones.
@@ -467,8 +488,13 @@ static void check_rv(struct sync *s, const struct err *e)
 static void on_check(struct kube_call *c, struct err *e)
 {
     struct sync *s = container_of(c, struct sync, check);
-    if (e == NULL || !sync_is_link_error(e->cls))
+    if (e == NULL || !sync_is_link_error(e->cls)) {
         sync_contact(s);
+        s->answered = true;
+    } else if (sync_asks_again(s, e)) {
+        retry_in(s, sync_again_ms(s));
+        return;
+    }
     switch (s->check_step) {
     case STEP_CLUSTER:
         check_kube_system(s, e);
@@ -506,18 +532,24 @@ static bool step_is_needed(struct sync *s, int step)
     return step != STEP_RV || (!list_empty(&s->sources) && newest_rv(s)[0] != '\0');
 }
 
-static void check_next(struct sync *s)
+static void check_step(struct sync *s)
 {
     struct err e = ERR_INIT;
+    if (s->check_step == STEP_ADMISSION)
+        ask_admission(s);
+    else if (start_check(s, &e) < 0)
+        sync_link_down(s, &e);
+}
+
+static void check_next(struct sync *s)
+{
     do
         s->check_step++;
     while (s->check_step < STEPS && !step_is_needed(s, s->check_step));
     if (s->check_step == STEPS)
         go_up(s);
-    else if (s->check_step == STEP_ADMISSION)
-        ask_admission(s);
-    else if (start_check(s, &e) < 0)
-        sync_link_down(s, &e);
+    else
+        check_step(s);
 }
 
 static void ask_admission(struct sync *s)
@@ -543,8 +575,14 @@ void sync_admit(struct sync *s, const char *rv)
 
 void sync_refused(struct sync *s, const struct err *e)
 {
-    if (s->awaits_admission)
+    if (!s->awaits_admission)
+        return;
+    if (!sync_asks_again(s, e)) {
         sync_link_down(s, e);
+        return;
+    }
+    s->awaits_admission = false;
+    retry_in(s, sync_again_ms(s));
 }
 
 static void try_now(struct sync *s)
@@ -554,12 +592,18 @@ static void try_now(struct sync *s)
         return;
     s->phase = PHASE_CHECK;
     s->check_step = -1;
+    s->answered = false;
+    s->again = 0;
     check_next(s);
 }
 
 static void on_retry(struct timer *t)
 {
-    try_now(container_of(t, struct sync, retry));
+    struct sync *s = container_of(t, struct sync, retry);
+    if (s->phase == PHASE_CHECK)
+        check_step(s);
+    else
+        try_now(s);
 }
 
 // A try that is under way when a link comes up may hang on a packet that was lost before, for as long as connecting may take.

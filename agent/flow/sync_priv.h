@@ -78,6 +78,8 @@ struct sync {
     struct timer retry;
     struct kube_call check;
     int check_step;
+    bool answered;            // in this attempt to come up
+    unsigned again;           // requests of this attempt that broke and were asked again
     char rows_rv[OBJ_RV_MAX]; // newest of the cached objects at boot, until the server's was compared with it; "" = none
     bool awaits_admission;
     int64_t down_since_ms, backoff_ms;
@@ -109,6 +111,8 @@ void sync_settled(struct sync *s); // a source became current or failed alone: i
 enum sync_mode sync_mode_now(const struct sync *s);
 void sync_contact(struct sync *s); // the server answered
 bool sync_is_link_error(int cls);
+bool sync_asks_again(struct sync *s, const struct err *e); // counts: a request that broke is worth another one, after sync_again_ms()
+int64_t sync_again_ms(struct sync *s);
 int sync_get_namespace(struct sync *s, const char *ns, struct kube_call *c, struct err *e) MUST_USE; // starts the question
 // The one verdict on the own namespace, from the answer. `after` goes before what is said: what made us ask.
 enum ns_verdict {

@@ -102,17 +102,27 @@ static void own_backoff(struct source *src, const struct err *e)
     sync_settled(src->sync);
 }
 
+static void ask_again(struct source *src)
+{
+    source_stop(src);
+    src->state = SRC_PAUSE;
+    in(src, sync_again_ms(src->sync));
+}
+
 static void failed(struct source *src, const struct err *e)
 {
     if (e->cls == E_CANCELED)
         return;
-    if (sync_is_link_error(e->cls)) {
-        src->last = *e;
-        src->current = false;
-        sync_link_down(src->sync, e);
-    } else {
+    if (!sync_is_link_error(e->cls)) {
         own_backoff(src, e);
+        return;
     }
+    src->last = *e;
+    src->current = false;
+    if (sync_asks_again(src->sync, e))
+        ask_again(src);
+    else
+        sync_link_down(src->sync, e);
 }
 
 // "Too old": once a complete relist, at once unless the whole fleet was away; again without having become current: a backoff first.
