@@ -21,6 +21,7 @@ void buf_fini(struct buf *b);  // frees; the buffer can be used again (same max)
 void buf_wipe(struct buf *b);  // like buf_fini, overwriting first: for secrets
 void buf_reset(struct buf *b); // len = 0, memory kept
 #define AUTO_BUF CLEANUP(buf_fini)
+#define AUTO_WIPE CLEANUP(buf_wipe)
 #define BUF_INIT(maxbytes)     \
     {                          \
         NULL, 0, 0, (maxbytes) \

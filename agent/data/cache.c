@@ -405,6 +405,14 @@ int cache_delete(struct cache *c, const char *key, struct err *e)
     return db_run(s, e);
 }
 
+int cache_disown(struct cache *c, const char *key, struct err *e)
+{
+    struct db_stmt *s = db_stmt(c->db, "UPDATE object SET source='',crc=row_crc('object',key,'',uid,rv,generation,json)"
+                                       " WHERE key=?1 AND source<>'' AND crc=" ROW_CRC("rv"));
+    db_bind_text(s, 1, key);
+    return db_run(s, e);
+}
+
 // --- Putting
 
 // What the row of a key says about a new object.

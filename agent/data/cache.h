@@ -39,6 +39,8 @@ int cache_put(struct cache *c, const char *source, const char *key, const struct
               struct err *e) MUST_USE;
 int cache_get(struct cache *c, const char *key, struct cached *out, struct err *e) MUST_USE; // E_NOTFOUND, E_CORRUPT
 int cache_delete(struct cache *c, const char *key, struct err *e) MUST_USE;                  // absent is success
+// The row stays, its source is "" from now on: no list asks for it. Absent is success.
+int cache_disown(struct cache *c, const char *key, struct err *e) MUST_USE;
 // The newest resourceVersion known for key (from memory when lazy); E_NOTFOUND.
 int cache_rv(struct cache *c, const char *key, char rv[OBJ_RV_MAX], char uid[OBJ_UID_MAX], struct err *e) MUST_USE;
 // After our own status write was answered: the new resourceVersion, lazily. Nothing when it is not newer, or of another uid.

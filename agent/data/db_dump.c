@@ -33,6 +33,14 @@ static int dump_value(struct buf *out, sqlite3_stmt *st, int col, struct err *e)
     }
 }
 
+// Of a Secret nothing is shown but what it is called.
+static bool is_secret(sqlite3_stmt *st, const struct db_table *t, int col)
+{
+    static const char secrets[] = "secrets/";
+    const char *key = strcmp(t->name, "object") == 0 ? (const char *)sqlite3_column_text(st, 0) : NULL;
+    return key != NULL && strncmp(key, secrets, sizeof(secrets) - 1) == 0 && sqlite3_column_type(st, col) == SQLITE_BLOB;
+}
+
 static int dump_row(struct buf *out, sqlite3_stmt *st, const struct db_table *t, struct err *e)
 {
     buf_reset(out);
@@ -40,7 +48,7 @@ static int dump_row(struct buf *out, sqlite3_stmt *st, const struct db_table *t,
     for (int i = 0; i < t->columns - 1 && r == 0; i++) {
         r = buf_addf(out, e, "%s\"%s\":", i > 0 ? "," : "", sqlite3_column_name(st, i));
         if (r == 0)
-            r = dump_value(out, st, i, e);
+            r = is_secret(st, t, i) ? buf_adds(out, "\"<redacted>\"", e) : dump_value(out, st, i, e);
     }
     return r == 0 ? buf_adds(out, "}}", e) : r;
 }

@@ -20,7 +20,12 @@ static struct agent *agent_of(void *ctx)
 
 static void on_changed(void *ctx, const char *key)
 {
-    engine_object_changed(agent_of(ctx)->engine, key);
+    struct agent *a = ctx;
+    if (registry_of_key(a->registry, key) == NULL) {
+        refs_changed(a->refs, key);
+        return;
+    }
+    engine_object_changed(a->engine, key);
     agent_policy_heard(ctx, key);
 }
 
@@ -164,7 +169,10 @@ static bool on_commit_in(struct loop_hook *h)
 
 static bool on_work(struct loop_hook *h)
 {
-    return engine_run(container_of(h, struct agent, work)->engine);
+    struct agent *a = container_of(h, struct agent, work);
+    bool more = engine_run(a->engine);
+    agent_refs_run(a);
+    return more;
 }
 
 static bool on_commit_out(struct loop_hook *h)
@@ -356,6 +364,7 @@ static int make_engine(struct agent *a, struct err *e)
                                 .outbox = a->outbox,
                                 .config = a->config,
                                 .policy = a->policy,
+                                .refs = a->refs,
                                 .facts = &a->facts,
                                 .node = a->node,
                                 .ns = a->ns };
@@ -377,6 +386,8 @@ static int make_network(struct agent *a, const struct agent_conf *c, struct err 
                             .admit = on_admit,
                             .unauthorized = on_unauthorized,
                             .too_large = on_too_large,
+                            .reduce = agent_refs_reduce,
+                            .known = agent_refs_known,
                             .ctx = a };
     struct lease_conf lc = { .ns = a->ns,
                              .node = a->node,
@@ -429,6 +440,8 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
     if (rc == 0)
         rc = agent_policy_new(a, e);
     if (rc == 0)
+        rc = agent_refs_new(a, e);
+    if (rc == 0)
         rc = make_engine(a, e);
     if (rc == 0 && seams->transport != NULL)
         rc = make_network(a, c, e);
@@ -473,6 +486,7 @@ static void tear_down(struct agent *a)
     egress_free(a->egress);
     sync_free(a->sync);
     engine_free(a->engine);
+    refs_free(a->refs);
     registry_free(a->registry);
     policy_free(a->policy);
     outbox_close(a->outbox);

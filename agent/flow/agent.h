@@ -11,6 +11,7 @@
 #include "flow/lease.h"
 #include "flow/policy.h"
 #include "flow/reconcile.h"
+#include "flow/refs.h"
 #include "flow/sync.h"
 #include "kinds/edgenode.h"
 #include "wire/cred.h"
@@ -33,6 +34,7 @@ struct agent {
     struct cache *cache;
     struct outbox *outbox;
     struct registry *registry;
+    struct refs *refs;
     struct engine *engine;
     struct sync *sync;
     struct lease *lease;
@@ -68,6 +70,12 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
 int agent_start(struct agent *a, struct err *e) MUST_USE; // boot from the cache, then follow the server
 void agent_stop(struct agent *a);                         // orderly: cancels, commits, closes the store; workloads stay
 void agent_refresh_facts(struct agent *a);                // hands the EdgeNode conditions what is known (agent_facts.c)
+
+// agent_refs.c
+int agent_refs_new(struct agent *a, struct err *e) MUST_USE;
+void agent_refs_run(struct agent *a); // after the passes of a turn
+int agent_refs_reduce(void *ctx, const char *key, const char *json, size_t len, struct buf *out, struct err *e) MUST_USE;
+void agent_refs_known(void *ctx, const struct kind *k, const struct err *e);
 
 // agent_policy.c
 int agent_policy_new(struct agent *a, struct err *e) MUST_USE;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/reconcile_priv.h"
+#include "flow/refs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -92,6 +93,7 @@ void state_free(struct object_state *os)
     table_del(&g->states, &os->node);
     if (os->kind->fini != NULL)
         os->kind->fini(g->env, os->data);
+    refs_forget(g->env->refs, os->key);
     free(os);
 }
 // Queueing.

@@ -166,8 +166,8 @@ void sync_identity_lost(struct sync *s, const char *fmt, ...)
 static bool settled(const struct source *src)
 {
     int cls = src->last.cls;
-    if (src->shared)
-        return src->current || src->state == SRC_BACKOFF;
+    if (src->shared || src->kind->referred)
+        return src->current || src->unwanted || src->state == SRC_BACKOFF;
     return src->current || (src->state == SRC_BACKOFF && (cls == E_FORBIDDEN || cls == E_NOTFOUND || cls == E_UNSUP || cls == E_INVAL));
 }
 
@@ -176,7 +176,7 @@ static bool all_forbidden(const struct sync *s)
 {
     list_each(n, &s->sources) {
         const struct source *src = container_of(n, struct source, link);
-        if (!src->shared && (src->state != SRC_BACKOFF || src->last.cls != E_FORBIDDEN))
+        if (!src->shared && !src->kind->referred && (src->state != SRC_BACKOFF || src->last.cls != E_FORBIDDEN))
             return false;
     }
     return !list_empty(&s->sources);
@@ -655,6 +655,45 @@ int sync_start(struct sync *s, struct err *e)
     return 0;
 }
 
+static struct source *source_of(struct sync *s, const struct kind *k)
+{
+    list_each(n, &s->sources) {
+        struct source *src = container_of(n, struct source, link);
+        if (src->kind == k && !src->shared)
+            return src;
+    }
+    return NULL;
+}
+
+int sync_follow(struct sync *s, const struct kind *k, bool on, struct err *e)
+{
+    struct source *src = source_of(s, k);
+    if (src == NULL && on) {
+        int rc = source_add(s, k, s->ns, e);
+        if (rc < 0)
+            return rc;
+        src = source_of(s, k);
+    }
+    if (src == NULL)
+        return 0;
+    src->unwanted = !on;
+    src->rv[0] = '\0';
+    if (!on) {
+        source_stop(src);
+        sync_settled(s);
+    } else if (s->phase == PHASE_UP) {
+        source_start(src);
+    }
+    return 0;
+}
+
+void sync_refresh(struct sync *s, const struct kind *k)
+{
+    struct source *src = source_of(s, k);
+    if (src != NULL)
+        source_refresh(src);
+}
+
 void sync_resync(struct sync *s, bool accept)
 {
     if (accept) {
@@ -755,8 +794,9 @@ void sync_stats(struct sync *s, struct sync_stats *out)
     *out = s->stats;
     out->backoff_ms = s->backoff_ms;
     list_each(n, &s->sources) {
-        out->sources++;
-        out->current += container_of(n, struct source, link)->current ? 1 : 0;
+        const struct source *src = container_of(n, struct source, link);
+        out->sources += !src->unwanted;
+        out->current += src->current;
     }
 }
 
@@ -765,6 +805,8 @@ int sync_each_source(struct sync *s, int (*fn)(void *ctx, const char *source, co
 {
     list_each(n, &s->sources) {
         const struct source *src = container_of(n, struct source, link);
+        if (src->unwanted)
+            continue;
         int rc = fn(ctx, src->name, src->current ? "Current" : source_state_words[src->state], src->rv, src->last.msg);
         if (rc != 0)
             return rc;

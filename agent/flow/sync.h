@@ -34,6 +34,10 @@ struct sync_conf {
     // The server is the one we know: may specs be taken? false: sync_admit() or sync_refused() will follow (the lease is being read).
     bool (*admit)(void *ctx);
     void (*too_large)(void *ctx, const struct kind *k, const char *name, const char *why); // an object over the bounds
+    // Of kinds that sync_follow() follows. reduce: what is kept of an object, appended to out; nothing = none of it. known: the kind is
+    // current (e NULL), there is no link (E_OFFLINE), it is asked for (E_BUSY), or it cannot be read. NULL where none is followed.
+    int (*reduce)(void *ctx, const char *key, const char *json, size_t len, struct buf *out, struct err *e);
+    void (*known)(void *ctx, const struct kind *k, const struct err *e);
     void *ctx;
 };
 struct sync_stats {
@@ -51,6 +55,10 @@ void sync_free(struct sync *s);
 // Names of sources are stable over restarts. Follows every kind of the registry in ns, and in the namespace that its nodes share. What is missing or forbidden there keeps nobody
 // offline; what was heard from it earlier stays.
 int sync_start(struct sync *s, struct err *e) MUST_USE;
+// A kind that is `referred`, in our own namespace: from now on, or no longer. Each start begins with a list, as what is kept of its objects
+// may be something else than before. sync_refresh: list once more, for that same reason.
+int sync_follow(struct sync *s, const struct kind *k, bool on, struct err *e) MUST_USE;
+void sync_refresh(struct sync *s, const struct kind *k);
 // A link came up, credentials changed, the user asked: try now, or spread over 0-2 s.
 void sync_kick(struct sync *s, bool now);
 // The commit of a turn failed: what was heard in it is not in the cache. Everything is asked again, ever more seldom while that lasts.

@@ -62,6 +62,17 @@ static int add_pending(struct source *src, const char *key, struct err *e)
     return rc;
 }
 
+// What others refer to keeps its last value: a row without a source is of an object that is gone.
+static int keep_row(struct sync *s, const char *key, struct err *e)
+{
+    int rc = cache_disown(s->cache, key, e);
+    if (rc == 0) {
+        log_info("sync", "deleted key=%s kept=\"its last value\"", key);
+        s->conf.changed(s->conf.ctx, key);
+    }
+    return rc;
+}
+
 static int take_row(struct sync *s, const char *key, struct err *e)
 {
     char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
@@ -80,7 +91,7 @@ static int take_row(struct sync *s, const char *key, struct err *e)
 // Proven: in one transaction the row goes, the tombstone comes, and no later start begins before it. p is freed.
 static int apply_one(struct source *src, struct pending *p, struct err *e)
 {
-    int rc = take_row(src->sync, p->key, e);
+    int rc = src->kind->referred ? keep_row(src->sync, p->key, e) : take_row(src->sync, p->key, e);
     if (rc < 0)
         return rc;
     pending_free(src, p);
@@ -109,7 +120,7 @@ static bool is_settled(const struct source *src)
 static void tell_swept(struct source *src)
 {
     struct sync *s = src->sync;
-    bool proven = src->unswept && (src->shared || !s->unproven);
+    bool proven = src->unswept && !src->kind->referred && (src->shared || !s->unproven);
     src->unswept = false;
     if (proven)
         s->conf.swept(s->conf.ctx, src->kind, src->ns);
@@ -122,8 +133,11 @@ static void settle(struct source *src)
         return;
     source_settle_rv(src);
     tell_swept(src);
-    if (src->state != SRC_LIST && src->state != SRC_BACKOFF && src->state != SRC_IDLE)
+    if (src->state != SRC_LIST && src->state != SRC_BACKOFF && src->state != SRC_IDLE) {
         src->current = true;
+        if (!src->again)
+            source_known(src, NULL);
+    }
     sync_settled(src->sync);
 }
 

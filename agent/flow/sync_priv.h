@@ -24,6 +24,8 @@ struct source {
     const struct kind *kind;
     char ns[64];           // "" = cluster-wide
     bool shared;           // not our own namespace: read only
+    bool unwanted;         // referred: nobody does at present
+    bool again;            // referred: what is wanted changed while a list was under way
     bool unseen_ns;        // shared: which namespace of that name it is was never noted
     int64_t other_hold_ms; // shared: the namespace was made again, and until then its deletes wait; 0 = no
     char name[SOURCE_MAX];
@@ -129,9 +131,11 @@ void sync_watch_ended(struct sync *s, int64_t lived_ms);
 // sync_source.c
 int source_add(struct sync *s, const struct kind *k, const char *ns, struct err *e) MUST_USE;
 void source_free(struct source *src);
-void source_start(struct source *src); // the link is up: list, or go on from the resourceVersion
-void source_stop(struct source *src);  // the link is down: nothing is lost, nothing current
+void source_known(struct source *src, const struct err *e); // referred: tells what is known of the kind
+void source_start(struct source *src);                      // the link is up: list, or go on from the resourceVersion
+void source_stop(struct source *src);                       // the link is down: nothing is lost, nothing current
 void source_relist(struct source *src);
+void source_refresh(struct source *src); // lists once more, soon: after the list that is under way
 void source_doubt(
     struct source *src,
     const char *

@@ -44,10 +44,11 @@ static const char *ns_of(const struct source *src)
     return src->ns[0] != '\0' ? src->ns : NULL;
 }
 
-// Where a later start may begin: never beyond deletes that still wait for proof, or are held back, nor within a list.
+// Where a later start may begin: never beyond deletes that still wait for proof, or are held back, nor within a list. What others refer to
+// is listed by each start.
 static bool may_begin_here(const struct source *src)
 {
-    return table_count(&src->pending) == 0 && src->rv[0] != '\0' && src->sync->hold_until_ms == 0 && !src->marking;
+    return !src->kind->referred && table_count(&src->pending) == 0 && src->rv[0] != '\0' && src->sync->hold_until_ms == 0 && !src->marking;
 }
 
 // The resourceVersion is kept lazily: who begins at an older one hears again what its rows know already.
@@ -62,6 +63,8 @@ void source_settle_rv(struct source *src)
 // goes along, for what the rows' own resourceVersions are is not told again by a newer one.
 int source_pin_rv(struct source *src, struct err *e)
 {
+    if (src->kind->referred)
+        return 0; // each start lists
     if (!may_begin_here(src))
         return db_meta_set(src->sync->db, src->meta, NULL, e);
     db_lazies_along(src->sync->db);
@@ -75,6 +78,13 @@ static void set_rv(struct source *src, const char *rv)
     source_settle_rv(src);
 }
 
+void source_known(struct source *src, const struct err *e)
+{
+    struct sync *s = src->sync;
+    if (src->kind->referred && !src->unwanted)
+        s->conf.known(s->conf.ctx, src->kind, e);
+}
+
 static void became_current(struct source *src)
 {
     src->current = true;
@@ -82,6 +92,8 @@ static void became_current(struct source *src)
     if (!src->expired_once) // else a list alone is no success: what follows it may be too old again
         src->failures = 0;
     src->last = ERR_INIT;
+    if (!src->again)
+        source_known(src, NULL);
     sync_settled(src->sync);
 }
 
@@ -99,6 +111,7 @@ static void own_backoff(struct source *src, const struct err *e)
     src->current = false;
     src->state = SRC_BACKOFF;
     in(src, MAX(e->retry_after_ms, d / 2) + clock_rand(src->sync->kube->clock, d / 2 + 1));
+    source_known(src, e);
     sync_settled(src->sync);
 }
 
@@ -164,6 +177,19 @@ static bool is_old_news(const struct source *src, const char *key, const struct 
     return cache_rv(src->sync->cache, key, known, uid, NULL) == 0 && rv_compare(v->rv, known, &ordered) < 0 && ordered;
 }
 
+// Of what others refer to, only that is taken. Nothing of it: no row, and none that could be missing in a list.
+static int put_reduced(struct source *src, const char *key, const char *json, size_t len, struct err *e)
+{
+    struct sync *s = src->sync;
+    struct buf part AUTO_WIPE = BUF_INIT(OBJ_MAX);
+    struct object_view v;
+    int rc = s->conf.reduce(s->conf.ctx, key, json, len, &part, e);
+    if (rc < 0 || part.len == 0)
+        return rc;
+    rc = object_scan(&v, part.data, part.len, e);
+    return rc < 0 ? rc : cache_put(s->cache, src->name, key, &v, part.data, part.len, e);
+}
+
 static int store(struct source *src, const struct object_view *v, const char *json, size_t len, struct err *e)
 {
     struct sync *s = src->sync;
@@ -177,7 +203,7 @@ static int store(struct source *src, const struct object_view *v, const char *js
     if (old && config_of(src)->server_metaserver) // its cache remembers older ones
         return cache_mark(s->cache, key, e);
     guard_exists(src, key);
-    rc = cache_put(s->cache, src->name, key, v, json, len, e);
+    rc = src->kind->referred ? put_reduced(src, key, json, len, e) : cache_put(s->cache, src->name, key, v, json, len, e);
     if (rc < 0)
         return rc;
     if (src->marking) {
@@ -239,6 +265,8 @@ static void list_complete(struct source *src)
     if (table_count(&src->pending) == 0)
         became_current(src);
     guard_listed(src);
+    if (src->again)
+        source_refresh(src);
 }
 
 static bool ends_initial_events(struct span object)
@@ -289,6 +317,13 @@ static int take_error(struct source *src, struct span object, struct err *e)
     return kube_classify((int)code, NULL, object.p, object.n, e);
 }
 
+// Nobody referred to it, so that nothing has to be proven.
+static bool is_nobodys(const struct source *src, const char *key)
+{
+    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
+    return src->kind->referred && cache_rv(src->sync->cache, key, rv, uid, NULL) == E_NOTFOUND;
+}
+
 static int take_deleted(struct source *src, struct span object, struct err *e)
 {
     struct object_view v;
@@ -298,7 +333,7 @@ static int take_deleted(struct source *src, struct span object, struct err *e)
     if (!is_ours(src, &v))
         return 0;
     int rc = key_make(key, src->kind->type.plural, v.ns, v.name, e);
-    if (rc == 0 && !is_old_news(src, key, &v))
+    if (rc == 0 && !is_old_news(src, key, &v) && !is_nobodys(src, key))
         rc = guard_deleted(src, key, e);
     if (rc == 0 && src->state != SRC_IDLE) // else nobody could be asked for proof, and a list comes
         set_rv(src, v.rv);
@@ -391,12 +426,28 @@ void source_doubt(struct source *src, const char *why)
 static void on_proof(struct timer *t)
 {
     struct source *src = container_of(t, struct source, proof);
-    if (src->sync->phase != PHASE_UP || src->state == SRC_LIST)
+    if (src->sync->phase != PHASE_UP || src->state == SRC_LIST || src->unwanted)
         return;
     log_info("sync", "list-for-proof source=%s why=\"%s\"", src->name, src->proof_why);
     src->proven_ms = loop_now(src->sync->loop);
     timer_cancel(src->sync->loop, &src->timer);
     start_list(src);
+}
+
+// Rows made by an earlier list hold what was wanted then.
+void source_refresh(struct source *src)
+{
+    if (src->unwanted)
+        return;
+    src->again = src->state == SRC_LIST;
+    if (src->again || src->sync->phase != PHASE_UP) {
+        src->rv[0] = '\0';
+        return;
+    }
+    source_known(src, &(struct err){ .cls = E_BUSY });
+    src->proof_why = "what is referred to changed";
+    if (timer_in(src->sync->loop, &src->proof, 0) < 0)
+        log_error("sync", "no-timer source=%s", src->name);
 }
 
 static void after_stream(struct source *src)
@@ -643,6 +694,9 @@ static void on_timer(struct timer *t)
 void source_start(struct source *src)
 {
     int64_t spread = src->sync->spread_ms;
+    if (src->unwanted)
+        return;
+    source_known(src, &(struct err){ .cls = E_BUSY });
     if (spread > 0 && src->list_at_ms == 0)
         src->list_at_ms = src->sync->contact_ms + clock_rand(src->sync->kube->clock, spread);
     src->expired_once = false;
@@ -658,15 +712,18 @@ void source_stop(struct source *src)
     if (src->marking)
         src->rv[0] = '\0';
     src->marking = false;
+    src->again = false;
     src->state = SRC_IDLE;
     src->current = false;
+    source_known(src, &(struct err){ .cls = E_OFFLINE });
 }
 
 void source_relist(struct source *src)
 {
     source_stop(src);
     src->rv[0] = '\0';
-    start_list(src);
+    if (!src->unwanted)
+        start_list(src);
 }
 
 // A poll that is under way ends by itself and then goes by the new mode; so does a list.
@@ -709,7 +766,7 @@ int source_add(struct sync *s, const struct kind *k, const char *ns, struct err 
         free(src);
         return err_set(e, E_TOOBIG, "source name of %s", k->name);
     }
-    if (db_meta_get(s->db, src->meta, src->rv, sizeof(src->rv), NULL) < 0)
+    if (k->referred || db_meta_get(s->db, src->meta, src->rv, sizeof(src->rv), NULL) < 0)
         src->rv[0] = '\0';
     table_init(&src->pending);
     timer_init(&src->timer, on_timer);

@@ -25,6 +25,7 @@ struct node_facts;
 struct engine;
 struct config;
 struct policy;
+struct refs;
 
 // What kinds may touch. One per agent; outlives every kind.
 struct kind_env {
@@ -38,6 +39,7 @@ struct kind_env {
     struct engine *engine;
     const struct config *config; // the effective one: policies are in it
     struct policy *policy;       // flow/policy.h; NULL = none (tests of one kind)
+    struct refs *refs;           // flow/refs.h; NULL = nothing is known of Secrets and ConfigMaps (tests of one kind)
     struct node_facts *facts;    // kinds/edgenode.h: what other modules know about this node; NULL = nobody asks
     const char *node;            // our name
     const char *ns;              // our namespace, "" when not enrolled
@@ -75,6 +77,9 @@ struct kind {
     bool write_status;  // we may write /status
     bool cluster_scoped;
     bool follows_clock; // its objects are looked at when the wall clock is set, or becomes trusted
+    // Others refer to its objects, and it is followed only while they do (flow/refs.h): rows hold what is referred to, and stay when their
+    // object goes. Such a kind is not in the registry, and no pass is made for it.
+    bool referred;
     // Followed in this namespace, too, which all nodes share: read only, neither a status nor an event is written there. NULL = none.
     const char *shared_ns;
     void *ctx;

@@ -27,6 +27,8 @@ const struct check_right check_rights[] = {
     { "coordination.k8s.io", "leases", "", NULL, "get create patch", RIGHT_OWN },
     { "", "namespaces", "", "@NAMESPACE@", "get", RIGHT_OWN },
     { "", "serviceaccounts", "token", "limpet", "create", RIGHT_OWN },
+    { "", "secrets", "", NULL, "get list watch", RIGHT_OWN },
+    { "", "configmaps", "", NULL, "get list watch", RIGHT_OWN },
     { EDGE, "edgepolicies", "", NULL, "get list watch", RIGHT_SHARED },
     { "", "namespaces", "", "edge-system", "get", RIGHT_SHARED },
     { "", "namespaces", "", "kube-system", "get", RIGHT_SYSTEM },

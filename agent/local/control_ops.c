@@ -428,6 +428,8 @@ static int op_leave(struct client *c, const struct json *q, struct err *e)
     int rc = cache_each_key(a->cache, NULL, leave_key, &l, e);
     for (size_t at = 0; rc == 0 && at < l.keys.len; at += strlen(l.keys.data + at) + 1) {
         rc = cache_delete(a->cache, l.keys.data + at, e);
+        if (registry_of_key(a->registry, l.keys.data + at) == NULL)
+            continue; // what others refer to: they are stopped, it needs no stop
         if (rc == 0)
             rc = engine_tombstone(a->db, l.keys.data + at, "", e);
         if (rc == 0)

@@ -312,7 +312,7 @@ rights_are() {
 	check "$1"
 	[[ $(of rbac seen) =~ $2 ]]
 }
-eventually 30 'missing rights are seen' rights_are "$work/files.ini" '^6 of 37 rights'
+eventually 30 'missing rights are seen' rights_are "$work/files.ini" '^6 of 43 rights'
 check "$work/files.ini"
 broken 'missing rights' rbac agent agent 'edgeapps in edge-alpha: watch; .*leases in edge-alpha: patch'
 k delete clusterrolebinding system:basic-user >/dev/null
@@ -328,7 +328,7 @@ sound() {
 }
 eventually 30 'with its rights back it is sound, by trying' sound "$work/files.ini"
 check "$work/files.ini"
-like "$(of rbac seen)" 'all 36 rights .*tried' 'all that are tried'
+like "$(of rbac seen)" 'all 42 rights .*tried' 'all that are tried'
 
 k delete crd edgejobs.edge.limpet.dev >/dev/null
 crds_missing() {

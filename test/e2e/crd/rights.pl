@@ -22,6 +22,8 @@ my @own_rules = (
     [ 'coordination.k8s.io', 'leases',                '',                 'create get patch' ],
     [ '',                    'namespaces',            'edge-edge-1',      'get' ],
     [ '',                    'serviceaccounts/token', 'limpet',           'create' ],
+    [ '',                    'secrets',               '',                 'get list watch' ],
+    [ '',                    'configmaps',            '',                 'get list watch' ],
 );
 my @kube_system_rules = ([ '', 'namespaces', 'kube-system', 'get' ]);
 my @shared_rules = ([ 'edge.limpet.dev', 'edgepolicies', '', 'get list watch' ], [ '', 'namespaces', 'edge-system', 'get' ]);
@@ -96,7 +98,11 @@ sub check_answers {
         [ 'gets kube-system',                        200, GET    => '/api/v1/namespaces/kube-system' ],
         [ 'no other namespace',                      403, GET    => '/api/v1/namespaces/edge-edge-2' ],
         [ 'no list of namespaces',                   403, GET    => '/api/v1/namespaces' ],
-        [ 'reads no secrets',                        403, GET    => '/api/v1/namespaces/edge-edge-1/secrets' ],
+        [ 'reads the secrets of its namespace',      200, GET    => '/api/v1/namespaces/edge-edge-1/secrets' ],
+        [ 'and its configmaps',                      200, GET    => '/api/v1/namespaces/edge-edge-1/configmaps' ],
+        [ 'no secrets of another node',              403, GET    => '/api/v1/namespaces/edge-edge-2/secrets' ],
+        [ 'none of all namespaces',                  403, GET    => '/api/v1/secrets' ],
+        [ 'writes none',                             403, PATCH  => '/api/v1/namespaces/edge-edge-1/secrets/a', { data => {} } ],
         [ 'nothing else in kube-system',             403, GET    => '/api/v1/namespaces/kube-system/configmaps' ],
         [ 'renews its own token',                    201, POST   => '/api/v1/namespaces/edge-edge-1/serviceaccounts/limpet/token', { spec => {} } ],
         [ 'makes no token for others',               403, POST   => '/api/v1/namespaces/edge-edge-1/serviceaccounts/default/token', { spec => {} } ],
