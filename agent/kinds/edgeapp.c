@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "flow/policy.h"
 #include "kinds/edgeapp_probe.h"
+#include "kinds/edgeapp_rollout.h"
 #include "kinds/edgeapp_status.h"
 #include "kinds/observe.h"
 #include "kinds/registry.h"
@@ -24,6 +25,7 @@ struct app_run {
     bool has_grace;
     bool stopped;     // offline for too long, as a policy says
     int64_t grace_ms; // of the last spec that was read
+    struct app_rollout rollout;
     char stop_why[160];
     char probe_why[PROBE_WHY_MAX];
 };
@@ -168,21 +170,30 @@ static void note_restarts(struct pass *p, struct app_slot *s, const struct inst 
                more);
 }
 
-static void note_running(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms)
+static void note_start(struct pass *p, struct app_slot *s, const struct inst *i)
+{
+    if (s->running == uid_hash(i->uid))
+        return;
+    s->running = uid_hash(i->uid);
+    pass_event(p, false, "Started", "Start", "instance %d was started", i->index);
+}
+
+// Returns when the next one that is ready becomes available, INT64_MAX = none.
+static int64_t note_running(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms)
 {
     struct app_run *st = p->state;
+    int64_t next = INT64_MAX;
     for (int index = 0; index < spec->replicas; index++) {
         const struct inst *i = app_live(o->insts, o->n, index);
         struct app_slot *s = &st->slots[index];
-        if (i == NULL || i->state != INST_RUNNING)
-            continue;
-        note_restarts(p, s, i);
-        app_probes_follow(s, spec, i, now_ms);
-        if (s->running == uid_hash(i->uid))
-            continue;
-        s->running = uid_hash(i->uid);
-        pass_event(p, false, "Started", "Start", "instance %d was started", index);
+        if (i != NULL && i->state == INST_RUNNING) {
+            note_restarts(p, s, i);
+            app_probes_follow(s, spec, i, now_ms);
+            note_start(p, s, i);
+        }
+        next = MIN(next, app_slot_ready(s, spec, i, now_ms));
     }
+    return next;
 }
 
 // --- Acting
@@ -378,8 +389,10 @@ static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, st
     const struct json *prev = p->status != NULL ? status_prev(p->status) : NULL;
     st->env = p->env;
     int rc = app_spec_decode(spec, p->spec, p->env->node, p->arena, e);
-    if (rc == 0)
-        app_spec_runtime(spec, p->env->port->ops->name);
+    if (rc < 0)
+        return rc;
+    app_spec_runtime(spec, p->env->port->ops->name);
+    rc = app_rollout_begin(&st->rollout, p, spec, e);
     if (rc == 0)
         rc = observe_app(p, o, e);
     if (rc == 0)
@@ -420,12 +433,49 @@ static bool is_next_due(const struct app_plan *plan)
     return false;
 }
 
-static void report(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, const char *start_error)
+// Why a revision does not come up, from what its instances did.
+static void tell_lateness(const struct app_run *st, const struct app_spec *spec, const struct app_summary *sum, char out[256])
+{
+    char text[160] = "";
+    const struct app_slot *w = sum->worst >= 0 ? &st->slots[sum->worst] : NULL;
+    if (w != NULL && w->ended)
+        app_exit_text(&w->exit, text, sizeof(text));
+    else if (st->probe_why[0] != '\0')
+        snprintf(text, sizeof(text), "%s", st->probe_why);
+    snprintf(out, 256, "%d of %d instances were available%s%s", sum->available, spec->replicas, text[0] != '\0' ? "; the last one " : "",
+             text);
+}
+
+// Looks how the revision in force comes along. *next: when to look again.
+static int follow_rollout(struct pass *p, const struct app_spec *spec, const struct app_summary *sum, int64_t now_ms, int64_t *next,
+                          struct err *e)
+{
+    char why[256];
+    struct app_run *st = p->state;
+    switch (app_rollout_judge(&st->rollout, spec, sum, now_ms, next)) {
+    case ROLLOUT_GOOD:
+        return app_rollout_good(&st->rollout, p, spec, e);
+    case ROLLOUT_LATE:
+        tell_lateness(st, spec, sum, why);
+        return app_rollout_late(&st->rollout, p, spec, why, e);
+    default:
+        return 0;
+    }
+}
+
+static void report(struct pass *p, const struct app_spec *spec, const struct observed *o, const struct app_summary *summary, int64_t now_ms,
+                   const char *start_error)
 {
     const struct app_run *st = p->state;
-    struct app_summary summary;
-    app_summarize(spec, o->insts, o->n, st->slots, now_ms, &summary);
-    struct app_report r = { spec, o->insts, o->n, st->slots, &summary, now_ms, start_error, st->probe_why };
+    struct app_report r = { .spec = spec,
+                            .insts = o->insts,
+                            .n_insts = o->n,
+                            .slots = st->slots,
+                            .summary = summary,
+                            .now_ms = now_ms,
+                            .start_error = start_error,
+                            .rollout = &st->rollout,
+                            .probe_why = st->probe_why };
     app_report_write(p->status, &r);
     if (st->stopped)
         status_cond(p->status, "Ready", COND_FALSE, "StoppedOffline", "%s", st->stop_why);
@@ -436,6 +486,28 @@ static int unknown(struct pass *p, int rc)
 {
     status_keep_prev(p->status);
     return rc;
+}
+
+// What the pass saw and did becomes the status, and says when the next one is. next_ms: monotonic, INT64_MAX = when something changes.
+static int conclude(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, int acted, int64_t next_ms,
+                    bool news, struct err *e)
+{
+    const struct app_run *st = p->state;
+    struct app_summary sum;
+    struct err why = ERR_INIT;
+    int64_t deadline;
+    app_summarize(spec, o->insts, o->n, st->slots, now_ms, &sum);
+    int rc = follow_rollout(p, spec, &sum, now_ms, &deadline, &why);
+    report(p, spec, o, &sum, now_ms, acted < 0 ? e->msg : NULL);
+    if (acted < 0 && !p->after_commit)
+        return acted;
+    if (rc < 0) {
+        *e = why;
+        return rc;
+    }
+    int64_t next = MIN(next_ms, deadline);
+    p->requeue_ms = next < INT64_MAX ? MAX(next - now_ms, 1) : 0;
+    return news ? pass_after_commit(p) : 0;
 }
 
 static int app_reconcile(struct pass *p, struct err *e)
@@ -454,18 +526,13 @@ static int app_reconcile(struct pass *p, struct err *e)
         return unknown(p, rc);
     int acted = act(p, &spec, &plan, e);
     rc = observe_app(p, &o, e);
-    if (rc == 0)
-        note_running(p, &spec, &o, now_ms);
+    int64_t available = rc == 0 ? note_running(p, &spec, &o, now_ms) : 0;
     if (rc == 0)
         rc = make_plan(p, &spec, &o, now_ms, &after, e);
     if (rc < 0)
         return unknown(p, rc);
     int64_t next = MIN(plan.next_ms, probe_instances(p, &spec, &o, now_ms));
-    report(p, &spec, &o, now_ms, acted < 0 ? e->msg : NULL);
-    if (acted < 0)
-        return acted;
-    p->requeue_ms = is_next_due(&after) ? 1 : next < INT64_MAX ? MAX(next - now_ms, 1) : 0;
-    return news ? pass_after_commit(p) : 0;
+    return conclude(p, &spec, &o, now_ms, acted, is_next_due(&after) ? now_ms : MIN(next, available), news, e);
 }
 
 // --- The end
@@ -511,8 +578,10 @@ static int app_gone(struct pass *p, struct err *e)
 
 static void app_fini(const struct kind_env *env, void *state)
 {
+    struct app_run *st = state;
     (void)env;
-    free_slots(state);
+    app_rollout_fini(&st->rollout);
+    free_slots(st);
 }
 
 // --- `limpet get -o diff`

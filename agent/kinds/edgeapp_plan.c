@@ -136,14 +136,19 @@ static bool newer_ended(const struct inst *insts, size_t n, size_t at)
     return false;
 }
 
-// How many of those wanted may be taken away while they are ready. Those that are not ready count already, but for one that has ended for
+static bool counts(const struct app_spec *spec, const struct inst *i, const struct app_slot *s)
+{
+    return app_is_ready(i, s) && (s->available || !app_is_current(spec, i));
+}
+
+// How many of those wanted may be taken away while they are ready. Those that are missing count already, but for one that has ended for
 // good: nobody waits for it.
 static int spare(const struct app_spec *spec, const struct inst *insts, size_t n, const struct app_slot *slots)
 {
     int left = spec->max_unavailable;
     for (int index = 0; index < spec->replicas; index++) {
         const struct inst *i = app_live(insts, n, index);
-        left -= i != NULL ? !app_is_ready(i, &slots[index]) : !app_slot_finished(&slots[index], spec);
+        left -= i != NULL ? !counts(spec, i, &slots[index]) : !app_slot_finished(&slots[index], spec);
     }
     return left;
 }
@@ -216,12 +221,26 @@ bool app_is_ready(const struct inst *i, const struct app_slot *s)
     return s->probes[APP_STARTUP].ok && s->probes[APP_READINESS].ok;
 }
 
+int64_t app_slot_ready(struct app_slot *s, const struct app_spec *spec, const struct inst *i, int64_t now_ms)
+{
+    if (i == NULL || !app_is_ready(i, s)) {
+        s->ready_ms = 0;
+        s->available = false;
+        return INT64_MAX;
+    }
+    if (s->ready_ms == 0)
+        s->ready_ms = MAX(now_ms, INT64_C(1));
+    s->available |= now_ms - s->ready_ms >= spec->min_ready_ms;
+    return s->available ? INT64_MAX : s->ready_ms + spec->min_ready_ms;
+}
+
 static void count_live(const struct app_spec *spec, const struct inst *i, const struct app_slot *s, struct app_summary *out)
 {
     bool current = app_is_current(spec, i);
     bool ready = app_is_ready(i, s);
     out->updated += current;
     out->ready += ready;
+    out->available += current && ready && s->available;
     if (!current || i->state == INST_STOPPING)
         out->excess++;
     else if (!ready) {

@@ -9,7 +9,8 @@
 // did not start or live.
 //
 // A new revision replaces instances that are not ready at once, and of those that are ready so many that never more than maxUnavailable of
-// those wanted are missing. So a revision that does not come up stops there, and what is left of the old one goes on.
+// those wanted are missing; one of the new revision counts when it was ready for minReadySeconds. So a revision that does not come up stops
+// there, and what is left of the old one goes on.
 #ifndef KINDS_EDGEAPP_PLAN_H
 #define KINDS_EDGEAPP_PLAN_H
 
@@ -51,6 +52,8 @@ struct app_slot {
     struct app_exit exit; // the last one, of whatever revision
     bool reported;        // `exit` is in the durable status
     struct app_probing probes[APP_PROBES];
+    int64_t ready_ms; // monotonic, since when it has been ready; 0 = it is not
+    bool available;   // for long enough
 };
 
 uint64_t uid_hash(const char *uid);
@@ -106,11 +109,15 @@ const char *app_state_word(enum app_state s);
 struct app_summary {
     enum app_state state;
     int replicas, updated, ready; // as in status
+    int available;                // of the current revision, ready for minReadySeconds
     int live, excess;             // processes that exist; those that should not
     int starting, waiting, finished, failed;
     int worst; // index that explains why it is not ready: a failed start, else one that waits, else not ready; -1 = none
 };
 bool app_is_current(const struct app_spec *spec, const struct inst *i); // of the revision that is wanted
+// Notes whether the instance that runs in the slot (NULL = none) is ready, and since when. Returns when that makes it available; INT64_MAX:
+// it is, or it is not ready.
+int64_t app_slot_ready(struct app_slot *s, const struct app_spec *spec, const struct inst *i, int64_t now_ms);
 // Is the instance ready: runs, is of its slot, and its probes (if any) say so? One of an older revision keeps its last verdict: what it is
 // asked now belongs to the new one.
 bool app_is_ready(const struct inst *i, const struct app_slot *s);

@@ -14,6 +14,8 @@ void app_probes_follow(struct app_slot *s, const struct app_spec *spec, const st
             s->probes[use] = (struct app_probing){ .ok = use == APP_LIVENESS || !app_is_current(spec, i),
                                                    .next_ms = now_ms + spec->probes[use].delay_ms };
         s->probed = uid_hash(i->uid);
+        s->ready_ms = 0;
+        s->available = false;
     }
     for (int use = 0; use < APP_PROBES; use++)
         s->probes[use].ok |= spec->probes[use].kind == PROBE_NONE && app_is_current(spec, i);

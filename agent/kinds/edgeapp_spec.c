@@ -96,6 +96,9 @@ static void decode_update(struct app_spec *s, const struct field *spec)
 {
     struct field f = field_get(spec, "update");
     s->max_unavailable = (int)field_int(&f, "maxUnavailable", 1, APP_REPLICAS_MAX, 1);
+    s->min_ready_ms = MS * field_int(&f, "minReadySeconds", 0, 3600, 10);
+    s->progress_deadline_ms = MS * field_int(&f, "progressDeadlineSeconds", 1, 86400, 600);
+    s->rollback = field_bool(&f, "rollback", true);
 }
 
 int app_spec_decode(struct app_spec *s, const struct json *spec, const char *node, struct arena *a, struct err *e)

@@ -27,6 +27,8 @@ struct app_spec {
     const char *runtime; // NULL = as the node has it, until app_spec_runtime() was asked
     int replicas;
     int max_unavailable; // of them at once, while a new revision replaces an older one
+    int64_t min_ready_ms, progress_deadline_ms;
+    bool rollback;
     bool suspend;
     enum app_restart restart;
     struct app_probe probes[APP_PROBES];

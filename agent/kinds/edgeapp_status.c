@@ -73,6 +73,21 @@ static struct json *instance_json(const struct app_report *r, int index, const s
     return j;
 }
 
+static struct json *failed_json(const struct app_report *r)
+{
+    char at[RFC3339_MAX];
+    struct json *list = json_array();
+    for (size_t i = 0; i < r->rollout->record->n_failed; i++) {
+        const struct app_failed *f = &r->rollout->record->failed[i];
+        struct json *j = json_object();
+        json_set_str(j, "revision", f->revision);
+        json_set_str(j, "message", f->why);
+        json_set_str(j, "at", rfc3339_sec(f->at_us, at));
+        json_push(list, j);
+    }
+    return list;
+}
+
 static struct json *instances_json(const struct app_report *r)
 {
     struct json *list = json_array();
@@ -119,7 +134,12 @@ static void ready_because_of(struct status *s, const struct app_report *r)
 static void ready_condition(struct status *s, const struct app_report *r)
 {
     const struct app_summary *sum = r->summary;
-    if (r->start_error != NULL)
+    if (r->rollout->failed != NULL)
+        status_cond(s, "Ready", COND_FALSE, "RolledBack",
+                    "revision %s did not come up: %s; revision %s is kept instead, %d of %d instances of it are ready. Another change is "
+                    "tried again",
+                    r->rollout->failed->revision, r->rollout->failed->why, r->spec->process.revision, sum->ready, r->spec->replicas);
+    else if (r->start_error != NULL)
         status_cond(s, "Ready", COND_FALSE, "StartFailed", "%s", r->start_error);
     else if (sum->state == APP_RUNNING)
         status_cond(s, "Ready", COND_TRUE, "AllReady", "%d of %d instances are ready", r->spec->replicas, r->spec->replicas);
@@ -137,9 +157,15 @@ static void progressing_condition(struct status *s, const struct app_report *r)
 {
     const struct app_summary *sum = r->summary;
     bool moving = sum->state == APP_PENDING || sum->state == APP_STARTING || sum->state == APP_STOPPING || sum->state == APP_CRASH_LOOP;
-    if (sum->excess > 0 && r->spec->replicas > 0)
+    if (sum->excess > 0 && r->spec->replicas > 0 && !r->rollout->late)
         status_cond(s, "Progressing", COND_TRUE, "Replacing", "%d of %d instances are of the current revision, %d are to be stopped",
                     sum->updated, r->spec->replicas, sum->excess);
+    else if (r->rollout->failed != NULL)
+        status_cond(s, "Progressing", COND_FALSE, "RolledBack", "revision %s is not tried again", r->rollout->failed->revision);
+    else if (r->rollout->late)
+        status_cond(s, "Progressing", COND_FALSE, "ProgressDeadlineExceeded",
+                    "%d of %d instances are available, and for %" PRId64 " s nothing got better", sum->available, r->spec->replicas,
+                    r->spec->progress_deadline_ms / 1000);
     else if (moving)
         status_cond(s, "Progressing", COND_TRUE, app_state_word(sum->state), "%d of %d instances are ready", sum->ready, r->spec->replicas);
     else
@@ -155,6 +181,8 @@ void app_report_write(struct status *s, const struct app_report *r)
     json_set_int(body, "readyReplicas", r->summary->ready);
     json_set_str(body, "state", app_state_word(r->summary->state));
     json_set(body, "instances", instances_json(r));
+    if (r->rollout->record->n_failed > 0)
+        json_set(body, "failedRevisions", failed_json(r));
     ready_condition(s, r);
     progressing_condition(s, r);
 }
@@ -214,6 +242,7 @@ static void adopt_running(struct app_slot *s, const struct json *j, const struct
     s->probes[APP_STARTUP].ok = json_bool(json_get(j, "started"), ready);
     s->probes[APP_LIVENESS].ok = true;
     s->probes[APP_READINESS].ok = ready;
+    s->available = ready; // for how long, nobody knows any more
 }
 
 // An ended instance whose exit the status shows was counted by the earlier agent.

@@ -8,6 +8,7 @@
 
 #include "flow/status.h"
 #include "kinds/edgeapp_plan.h"
+#include "kinds/edgeapp_rollout.h"
 
 // First pass of this agent: takes over what an earlier agent reported, and what of it still runs. lost() is called for each instance that
 // must not be started again (restartPolicy Never) and vanished with nobody seeing its end, as in a power cut.
@@ -24,7 +25,8 @@ struct app_report {
     const struct app_summary *summary;
     int64_t now_ms;
     const char *start_error; // the port refused to start one; NULL = no
-    const char *probe_why;   // how the readiness probe failed last; "" = it did not
+    const struct app_rollout *rollout;
+    const char *probe_why; // how the readiness probe failed last; "" = it did not
 };
 void app_report_write(struct status *s, const struct app_report *r);
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # How an EdgeApp is kept well and replaced, on real processes: startup, liveness and readiness probes, one instance at a time when the
-# revision changes, suspend; with the server away and the agent killed in between.
+# revision changes, rollback, suspend; with the server away and the agent killed in between.
+# timeout: 600
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../cluster/lib.sh
 . "$here/../cluster/lib.sh"
@@ -100,6 +101,7 @@ rolled() { # VERSION COMES-UP
 	script="echo $1 >$files/\$LIMPET_INSTANCE.version; "
 	script+="[ $2 = no ] || touch $(ready_file $1.ready); exec sleep 1000"
 	app web "$script" 'replicas: 3' \
+		'update: {minReadySeconds: 1}' \
 		'readinessProbe: {periodSeconds: 1, failureThreshold: 1, exec: {command: [sh, -c, "test -e '"$files"'/$LIMPET_INSTANCE.'"$1"'.ready"]}}'
 }
 versions() { cat "$files"/[0-2].version | sort | tr '\n' ' '; }
@@ -117,6 +119,39 @@ is "$(field eapp web '{.status.updatedReplicas}')" 1 'one is updated'
 rolled three yes
 eventually 60 'a revision that comes up goes through' equals 'three three three ' versions
 eventually 60 'and is ready' equals 3 field eapp web '{.status.readyReplicas}'
+
+# --- Back to the last good revision
+
+fragile() { # SCRIPT
+	app fragile "$1" 'update: {minReadySeconds: 2, progressDeadlineSeconds: 15}'
+}
+went_back() { [[ $(local_field $node edgeapp fragile '.status.conditions[] | select(.type == "Ready") | .reason') == RolledBack ]]; }
+fragile "echo good >>$files/fragile; exec sleep 1000"
+eventually 30 'a revision runs' ready eapp fragile
+good=$(field eapp fragile '{.status.revision}')
+has_kept() { L $node store dump | grep '/fragile"' | grep -q 'good-spec'; }
+eventually 30 'and when it did for long enough, its spec is kept' has_kept
+fragile "echo bad >>$files/fragile; sleep 0.2; exit 3"
+eventually 30 'a new one, which does not come up, is tried' grep -q bad "$files/fragile"
+cluster down
+agent_kill $node
+agent_start $node
+eventually 90 'offline, by another agent than the one that began it: it is given up' went_back
+is "$(tail -n 1 "$files/fragile")" good 'the good one runs again'
+is "$(local_field $node edgeapp fragile .status.revision)" "$good" 'the status names it'
+agent_kill $node
+agent_start $node
+tries=$(grep -c bad "$files/fragile")
+cluster up
+eventually 60 'the agent is online again' online $node
+eventually 30 'the server learns of it' equals RolledBack reason eapp fragile Ready
+eventually 30 'an event, too' equals 1 counted RolledBack fragile
+like "$(field eapp fragile '{.status.failedRevisions[0].message}')" 'exit code 3' 'and why'
+is "$(grep -c bad "$files/fragile")" "$tries" 'it is not tried again'
+fragile "echo better >>$files/fragile; exec sleep 1000"
+eventually 60 'another revision is' ready eapp fragile
+is "$(tail -n 1 "$files/fragile")" better 'and runs'
+k delete eapp fragile -n $ns >/dev/null
 
 # --- Suspend
 

@@ -7,7 +7,8 @@ enum { NOW = 1000000, BOOT = 5000000, MAX_INSTS = 8 };
 #define BOOT_ID "b00t"
 #define REV "1-new"
 
-// --- Plans. An instance is written "index state revision": s starting, r running and ready, u running and not ready, x one whose probe
+// --- Plans. An instance is written "index state revision": s starting, r running and ready, u running and not ready, y ready
+// and not for long enough, x one whose probe
 // failed, p stopping, e ended; n new revision, o old.
 
 struct plan_case {
@@ -34,7 +35,8 @@ static const struct plan_case plans[] = {
     { "one is stopping: the others wait", 3, APP_ALWAYS, "0po 1ro 2ro", "---", "", 0 },
     { "one is not back yet: the others wait", 3, APP_ALWAYS, "0sn 1ro 2ro", "---", "", 0 },
     { "one runs and is not ready: the others wait", 3, APP_ALWAYS, "0un 1ro 2ro", "---", "", 0 },
-    { "it is ready: the next", 3, APP_ALWAYS, "0rn 1ro 2ro", "---", "stop1", 0 },
+    { "it is ready, and not for long enough: the others wait", 3, APP_ALWAYS, "0yn 1ro 2ro", "---", "", 0 },
+    { "it is available: the next", 3, APP_ALWAYS, "0rn 1ro 2ro", "---", "stop1", 0 },
     { "the new one crashes: the others stay", 3, APP_ALWAYS, "0en 1ro 2ro", "w--", "", 7000 },
     { "the new one has ended for good: the next", 3, APP_ON_FAILURE, "1ro 2ro", "c--", "stop1", 0 },
     { "old ones that are not ready go at once", 4, APP_ALWAYS, "0uo 1so 2xo 3ro", "----", "stop0 stop1 stop2", 0 },
@@ -63,7 +65,7 @@ static struct inst make_inst(const char *text, size_t nth)
 {
     struct inst i = { .index = text[0] - '0' };
     static const char letters[] = "srpe";
-    i.state = text[1] == 'u' || text[1] == 'x' ? INST_RUNNING : (enum inst_state)(strchr(letters, text[1]) - letters);
+    i.state = strchr("uxy", text[1]) != NULL ? INST_RUNNING : (enum inst_state)(strchr(letters, text[1]) - letters);
     snprintf(i.uid, sizeof(i.uid), "uid-%zu", nth);
     snprintf(i.revision, sizeof(i.revision), "%s", text[2] == 'n' ? REV : "1-old");
     return i;
@@ -106,6 +108,7 @@ static void make_verdicts(const char *text, const struct inst *insts, size_t n, 
         s->probed = uid_hash(insts[i].uid);
         s->probes[APP_STARTUP].ok = s->probes[APP_LIVENESS].ok = true;
         s->probes[APP_READINESS].ok = letter != 'u';
+        s->available = letter == 'r';
         if (letter == 'x')
             s->unhealthy = s->probed;
     }

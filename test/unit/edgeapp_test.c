@@ -218,7 +218,7 @@ static void test_replace(void)
     is_int(live(&r), 3, "one old one ends, one waits for its turn, one new one runs");
     rig_run(&r, 3000);
     is_int(live(&r), 3, "no new instance beside an old one of its index");
-    rig_run(&r, 20000);
+    rig_run(&r, 60000);
     is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "replaced");
     struct observed o = look(&r);
     for (size_t i = 0; i < o.n; i++)
@@ -440,8 +440,149 @@ static void test_max_unavailable(void)
     rig_apply(&r, APP, "{\"command\":[\"y\"],\"replicas\":4,\"update\":{\"maxUnavailable\":2}}");
     rig_run(&r, 2000);
     is_str(rig_field(&r, APP, "readyReplicas"), "2", "maxUnavailable 2: two at a time");
-    rig_run(&r, 10000);
+    rig_run(&r, 40000);
     is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "until all are new");
+    rig_end(&r);
+}
+
+#define BAD "\"command\":[\"bad\"]"
+#define GOOD "\"command\":[\"good\"]"
+#define FAST "\"update\":{\"progressDeadlineSeconds\":60,\"minReadySeconds\":5}"
+
+static void ends_after(struct rig *r, int64_t ms)
+{
+    struct fake_behaviour b = { .run_ms = ms, .exit_code = 3, .check_ok = true };
+    port_fake_behave(r->port, NULL, &b);
+}
+
+static void test_rollback(void)
+{
+    struct rig r;
+    char good[64];
+    rig_start(&r);
+    answer(&r, true);
+    rig_apply(&r, APP, "{" GOOD ",\"replicas\":2," FAST "}");
+    rig_run(&r, 20000);
+    snprintf(good, sizeof(good), "%s", rig_field(&r, APP, "revision"));
+    int kept = pid_of(&r, 1);
+    ends_after(&r, 1000);
+    rig_apply(&r, APP, "{" BAD ",\"replicas\":2," FAST "}");
+    rig_run(&r, 50000);
+    is_str(rig_condition(&r, APP, "Progressing"), "True Replacing", "rollback: it is tried until the deadline");
+    is_int(rig_events(&r, "RolledBack"), 0, "nothing else yet");
+    answer(&r, true); // what is started from now on runs on
+    rig_run(&r, 40000);
+    is_int(rig_events(&r, "RolledBack"), 1, "then it is given up, with an event");
+    is_str(rig_field(&r, APP, "revision"), good, "the good revision is back");
+    is_int(pid_of(&r, 1), kept, "the instance that was not replaced yet was never touched");
+    is_str(rig_condition(&r, APP, "Ready"), "False RolledBack", "Ready says so");
+    has_str(rig_message(&r, APP, "Ready"), "ended with exit code 3", "and why");
+    is_str(rig_field(&r, APP, "readyReplicas"), "2", "both are ready");
+    is_str(rig_condition(&r, APP, "Progressing"), "False RolledBack", "nothing is under way");
+    has_str(rig_field(&r, APP, "failedRevisions.0.message"), "exit code 3", "the failed revision is remembered");
+    rig_crash(&r);
+    rig_run(&r, 20000);
+    uint64_t writes = rig_status_writes(&r);
+    rig_run(&r, 3600000);
+    is_str(rig_field(&r, APP, "revision"), good, "by the next agent, too: it is not tried again");
+    is_int((intmax_t)(rig_status_writes(&r) - writes), 0, "and nothing is written");
+    rig_apply(&r, APP, "{" BAD ",\"replicas\":3," FAST "}");
+    rig_run(&r, 20000);
+    is_str(rig_field(&r, APP, "readyReplicas"), "3", "how many are wanted is heard all the same");
+    rig_apply(&r, APP, "{\"command\":[\"bad\",\"again\"],\"replicas\":3," FAST "}");
+    rig_run(&r, 60000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "another revision is tried");
+    rig_apply(&r, APP, "{" GOOD ",\"replicas\":3," FAST "}");
+    rig_run(&r, 60000);
+    is_str(rig_field(&r, APP, "revision"), good, "the good one is no failure");
+    rig_end(&r);
+}
+
+static void test_no_way_back(void)
+{
+    struct rig r;
+    rig_start(&r);
+    ends_after(&r, 1000);
+    rig_apply(&r, APP, "{" BAD "," FAST "}");
+    rig_run(&r, 200000);
+    is_int(rig_events(&r, "ProgressDeadlineExceeded"), 1, "no revision was good yet: the deadline is told once");
+    is_str(rig_condition(&r, APP, "Progressing"), "False ProgressDeadlineExceeded", "a condition says so");
+    answer(&r, true);
+    rig_run(&r, 400000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "it was tried on");
+    is_str(rig_condition(&r, APP, "Progressing"), "False Complete", "and came up after all");
+    ends_after(&r, 1000);
+    port_fake_crash(r.port, NULL, 0, 3);
+    rig_run(&r, 400000);
+    is_int(rig_events(&r, "RolledBack") + rig_events(&r, "ProgressDeadlineExceeded"), 1, "one that was good does not fail later");
+    rig_apply(&r, APP, "{\"command\":[\"z\"],\"update\":{\"progressDeadlineSeconds\":60,\"rollback\":false}}");
+    rig_run(&r, 400000);
+    is_int(rig_events(&r, "RolledBack"), 0, "rollback false: no way back");
+    is_str(rig_condition(&r, APP, "Progressing"), "False ProgressDeadlineExceeded", "but the deadline is told");
+    rig_end(&r);
+}
+
+// Offline, with a power cut between the failure and its consequence: what is durable decides.
+static void test_rollback_whole_spec(void)
+{
+    struct rig r;
+    rig_start(&r);
+    answer(&r, true);
+    rig_apply(&r, APP, "{" GOOD ",\"readinessProbe\":{\"tcpSocket\":{\"port\":1},\"periodSeconds\":1}," FAST "}");
+    rig_run(&r, 20000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "good");
+    ends_after(&r, 1000);
+    rig_apply(&r, APP, "{" BAD ",\"restartPolicy\":\"Never\"," FAST "}");
+    rig_run(&r, 70000);
+    answer(&r, true);
+    rig_run(&r, 20000);
+    is_int(live(&r), 1, "the whole spec comes back: its restartPolicy, too");
+    answer(&r, false);
+    rig_run(&r, 10000);
+    is_str(rig_field(&r, APP, "readyReplicas"), "0", "and its probe");
+    rig_end(&r);
+}
+
+// The good spec cannot be read any more: the failed one stays, is tried on, and that is told once.
+static void test_way_back_is_damaged(void)
+{
+    struct rig r;
+    struct err e = ERR_INIT;
+    rig_start(&r);
+    answer(&r, true);
+    rig_apply(&r, APP, "{" GOOD "," FAST "}");
+    rig_run(&r, 20000);
+    ends_after(&r, 1000);
+    rig_apply(&r, APP, "{" BAD "," FAST "}");
+    rig_run(&r, 5000);
+    rig_must(intent_put(r.db, "edgeapps/" RIG_NS "/web", "good-spec", "{", &e), &e, "intent");
+    rig_run(&r, 400000);
+    is_int(rig_events(&r, "RolledBack"), 1, "the good spec is damaged: given up once");
+    is_int(rig_events(&r, "ProgressDeadlineExceeded"), 1, "then the deadline is told, once");
+    answer(&r, true);
+    rig_run(&r, 400000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "what comes up after all is good");
+    is_str(rig_field(&r, APP, "failedRevisions.0.message"), "", "and failed no more");
+    rig_must(intent_put(r.db, "edgeapps/" RIG_NS "/web", "rollout", "{", &e), &e, "intent");
+    rig_crash(&r);
+    rig_run(&r, 20000);
+    is_str(rig_condition(&r, APP, "Ready"), "True AllReady", "a damaged record keeps nothing from running");
+    rig_end(&r);
+}
+
+// What ends well has come up.
+static void test_ended_well_is_whole(void)
+{
+    struct rig r;
+    rig_start(&r);
+    answer(&r, true);
+    rig_apply(&r, APP, "{" GOOD ",\"replicas\":2," FAST "}");
+    rig_run(&r, 20000);
+    rig_apply(&r, APP, "{\"command\":[\"x\"],\"replicas\":2,\"restartPolicy\":\"OnFailure\"," FAST "}");
+    rig_run(&r, 10000);
+    port_fake_crash(r.port, NULL, 0, 0);
+    rig_run(&r, 400000);
+    is_int(rig_events(&r, "RolledBack"), 0, "one ended with 0, the other runs: the revision came up");
     rig_end(&r);
 }
 
@@ -677,6 +818,11 @@ int main(void)
     test_rolling();
     test_max_unavailable();
     test_suspend();
+    test_rollback();
+    test_no_way_back();
+    test_rollback_whole_spec();
+    test_way_back_is_damaged();
+    test_ended_well_is_whole();
     test_gone();
     test_gone_after_crash();
     test_agent_restart();

@@ -179,7 +179,7 @@ my $app = {
             livenessProbe => probe_of('/live'),
             startupProbe => probe_of('/started'),
             suspend => JSON::PP::true,
-            update => { maxUnavailable => 2 },
+            update => { maxUnavailable => 2, minReadySeconds => 3, progressDeadlineSeconds => 60, rollback => JSON::PP::false },
             rlimits => [ { name => 'nofile', soft => 1024, hard => 4096 } ],
             logs => { maxSize => '64Ki', maxFiles => 3 },
         },
@@ -187,6 +187,7 @@ my $app = {
             observedGeneration => 1, revision => 'v1-0123456789abcdef',
             replicas => 2, updatedReplicas => 2, readyReplicas => 0, state => 'CrashLoopBackOff',
             conditions => [$condition],
+            failedRevisions => [ { revision => 'v1-0', message => 'too late', at => $time } ],
             instances => [
                 {
                     index => 0, pid => 4242, state => 'Running', ready => JSON::PP::true, started => JSON::PP::true, restarts => 7, startedAt => $time,
@@ -198,7 +199,7 @@ my $app = {
     least => { spec => { command => ['true'] } },
     defaults => {
         command => ['true'], replicas => 1, restartPolicy => 'Always', terminationGracePeriodSeconds => 30,
-        suspend => JSON::PP::false, update => { maxUnavailable => 1 },
+        suspend => JSON::PP::false, update => { maxUnavailable => 1, minReadySeconds => 10, progressDeadlineSeconds => 600, rollback => JSON::PP::true },
         logs => { maxSize => '1Mi', maxFiles => 2 },
     },
     refused => [
@@ -217,6 +218,8 @@ my $app = {
         refused_probe('spec.livenessProbe', 1, 100),
         refused_probe('spec.startupProbe', 1, 1000),
         refused_range('spec.update.maxUnavailable', 0, 33),
+        refused_range('spec.update.minReadySeconds', -1, 3601),
+        refused_range('spec.update.progressDeadlineSeconds', 0, 86401),
 
         [ 'status.observedGeneration', minimum => -1 ],
         [ 'status.revision', maxLength => long(65) ],
@@ -225,6 +228,12 @@ my $app = {
         [ 'status.readyReplicas', minimum => -1 ],
         [ 'status.state', enum => 'Fine' ],
         refused_conditions(),
+        [ 'status.failedRevisions', maxItems => many(9, sub { ({ revision => 'x' }) }) ],
+        [ 'status.failedRevisions[0]', required => 'revision' ],
+        [ 'status.failedRevisions[0].revision', maxLength => long(65) ],
+        [ 'status.failedRevisions[0].message', maxLength => long(1025) ],
+        [ 'status.failedRevisions[0].at', format => 'yesterday' ],
+        [ 'status.failedRevisions[0].at', maxLength => '2026-11-30T12:00:00.' . '0' x 64 . 'Z' ],
         [ 'status.instances', maxItems => many(33, sub { ({ index => 1 }) }) ],
         [ 'status.instances[0]', required => 'index' ],
         refused_range('status.instances[0].index', -1, 32),
