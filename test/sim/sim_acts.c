@@ -368,6 +368,7 @@ static void lose_store(struct world *w, const struct act *a)
     check_forget_paths(w);
     w->store_was_lost = true;
     witness_store_lost(w);
+    rules_store_lost(w);
 }
 
 // --- The clock

@@ -35,6 +35,12 @@ static bool says(const struct sim_object *o, const char *type, const char *value
     return s != NULL && strcmp(s, value) == 0;
 }
 
+static bool says_why(const struct sim_object *o, const char *type, const char *reason)
+{
+    const char *s = json_str(json_get(condition(o, type), "reason"));
+    return s != NULL && strcmp(s, reason) == 0;
+}
+
 static int64_t number(const struct sim_object *o, const char *path)
 {
     int64_t v;
@@ -93,7 +99,8 @@ static bool may_be_ended(const struct sim_object *o, int index)
 {
     int64_t at, code = -1;
     const char *policy = json_str(json_path(o->json, "spec.restartPolicy"));
-    if (policy == NULL || strcmp(policy, "OnFailure") != 0)
+    bool kept = says_why(o, "Ready", "RolledBack"); // of the spec that runs instead the policy is not known here
+    if (!kept && (policy == NULL || strcmp(policy, "OnFailure") != 0))
         return false;
     json_each(j, json_path(o->json, "status.instances"))
     {
@@ -117,10 +124,21 @@ static bool app_runs(struct world *w, const struct sim_object *o, const struct a
             return WRONG("%s #%d is not there", owner, i);
         ended += t.live[i] == 0;
     }
+    bool whole = ended == 0 && !says_why(o, "Ready", "RolledBack");
     if (number(o, "status.readyReplicas") != t.running)
         return WRONG("%s: %d run, the status says %" PRId64, owner, t.running, number(o, "status.readyReplicas"));
-    if (!says(o, "Ready", ended > 0 ? "False" : "True"))
-        return WRONG("%s: Ready is not %s", owner, ended > 0 ? "False" : "True");
+    if (!says(o, "Ready", whole ? "True" : "False"))
+        return WRONG("%s: Ready is not %s", owner, whole ? "True" : "False");
+    return true;
+}
+
+// What was asked for did not come up: the earlier revision is the one to be there.
+static bool went_back(struct world *w, const struct sim_object *o, struct app_spec *spec, char why[256])
+{
+    const char *revision = json_str(json_path(o->json, "status.revision"));
+    if (revision == NULL || !rules_gave_up(w, o, revision))
+        return WRONG("%s: RolledBack, and nothing was a reason for it", o->name);
+    snprintf(spec->process.revision, sizeof(spec->process.revision), "%s", revision);
     return true;
 }
 
@@ -131,9 +149,12 @@ static bool app_is_right(struct world *w, const struct sim_object *o, char why[2
     struct err e = ERR_INIT;
     arena_init(&a, SPEC_MEMORY);
     bool right = status_is_current(o, why);
-    if (right && app_spec_decode(&spec, json_get(o->json, "spec"), SIM_NODE, &a, &e) < 0)
+    bool valid = app_spec_decode(&spec, json_get(o->json, "spec"), SIM_NODE, &a, &e) == 0;
+    if (right && !valid)
         right = says(o, "Accepted", "False") || WRONG("%s is invalid and Accepted is not False", o->name);
-    else if (right)
+    if (right && valid && says_why(o, "Ready", "RolledBack"))
+        right = went_back(w, o, &spec, why);
+    if (right && valid)
         right = app_runs(w, o, &spec, why);
     arena_reset(&a);
     return right;

@@ -9,31 +9,9 @@
 #include <string.h>
 
 #include "kinds/edgeapp_spec.h"
-#include "sim_world.h"
+#include "sim_rules.h"
 
 enum { SPEC_MEMORY = 1 << 20, STORE_FILES_MAX = 8, STORE_MEMORY_MAX = 2 << 20, LEFT_MAX = 200 };
-
-struct wanted {
-    struct list link;
-    char name[16], uid[40];
-    uint64_t nth;
-    bool there, valid; // an invalid spec is no reason for anything
-    int64_t generation;
-    bool suspended;    // a job
-    char program[160]; // of an app or a job: what is started
-    // Of an app.
-    int replicas;
-    char revision[INST_REV_MAX];
-    // Of a config: what each of its paths should hold, "" = nothing.
-    char content[FILES_EACH][48];
-};
-
-struct started {
-    struct list link;
-    char uid[INST_UID_MAX], name[16], revision[INST_REV_MAX];
-    int index;
-    uint64_t nth; // of what was wanted when it was started
-};
 
 // --- History
 
@@ -43,6 +21,7 @@ static struct wanted *wanted_new(struct world *w, const struct sim_object *o)
     if (v == NULL)
         abort();
     v->nth = ++w->rules.nth;
+    v->at_ms = w->sim.now_ms;
     snprintf(v->name, sizeof(v->name), "%.15s", o->name);
     snprintf(v->uid, sizeof(v->uid), "%s", o->uid);
     list_add_tail(&w->rules.wanted, &v->link);
@@ -123,30 +102,16 @@ void history_deleted(struct world *w, const struct sim_object *o)
     wanted_new(w, o);
 }
 
-static struct wanted *wanted_of(struct list *l)
-{
-    return container_of(l, struct wanted, link);
-}
-
-#define each_wanted(v, w, of)                                                                                               \
-    for (struct wanted *v = wanted_of((w)->rules.wanted.next); &v->link != &(w)->rules.wanted; v = wanted_of(v->link.next)) \
-        if (strcmp(v->name, of) == 0)
-
 // A store that rots, or was lost, says nothing certain about what the agent acted on.
-static bool can_judge(const struct world *w)
+bool rules_can_judge(const struct world *w)
 {
     return w->rules.on && !w->witness.store_rots;
 }
 
 // --- Instances
 
-static const char *name_in(const char *key)
-{
-    return strrchr(key, '/') + 1;
-}
-
 // What the agent has committed of an object; NULL = not to be had.
-static struct wanted *committed(struct world *w, const char *key)
+struct wanted *rules_wanted(struct world *w, const char *key)
 {
     AS_AGENT;
     struct cached row AUTO_CACHED = CACHED_INIT;
@@ -163,7 +128,7 @@ static struct wanted *committed(struct world *w, const char *key)
 
 uint64_t rules_committed(struct world *w, const char *key)
 {
-    const struct wanted *v = committed(w, key);
+    const struct wanted *v = rules_wanted(w, key);
     return v != NULL && !v->suspended ? v->nth : 0;
 }
 
@@ -172,7 +137,7 @@ static void note_start(struct world *w, const struct inst_spec *s, uint64_t nth)
     struct started *x = calloc(1, sizeof(*x));
     if (x == NULL)
         abort();
-    *x = (struct started){ .index = s->index, .nth = nth };
+    *x = (struct started){ .index = s->index, .nth = nth, .at_ms = w->sim.now_ms };
     snprintf(x->uid, sizeof(x->uid), "%s", s->uid);
     snprintf(x->name, sizeof(x->name), "%.15s", name_in(s->owner));
     snprintf(x->revision, sizeof(x->revision), "%s", s->revision);
@@ -183,24 +148,38 @@ static void check_program(struct world *w, const struct wanted *v, const struct 
 {
     char program[160];
     started_program(s, program);
-    if (v != NULL && v->valid && strcmp(program, v->program) != 0)
-        sim_violation(&w->sim, "%s #%d was started as %s; committed is %s", s->owner, s->index, program, v->program);
+    const struct wanted *back = rollout_way_back(w, v, s->revision), *of = back != NULL ? back : v;
+    if (of != NULL && of->valid && strcmp(program, of->program) != 0)
+        sim_violation(&w->sim, "%s #%d was started as %s; committed is %s", s->owner, s->index, program, of->program);
+}
+
+static void check_revision(struct world *w, struct wanted *v, const struct inst_spec *s)
+{
+    bool fits = v != NULL && v->valid && s->index < v->replicas;
+    if (fits && rollout_way_back(w, v, s->revision) != NULL)
+        v->given_up = true;
+    else if (fits && rollout_was_given_up(w, v))
+        sim_violation(&w->sim, "%s #%d is started with revision %s, which was given up", s->owner, s->index, s->revision);
+    else if (!fits || strcmp(v->revision, s->revision) != 0)
+        sim_violation(&w->sim, "%s #%d was started with revision %s; committed is %s of %d", s->owner, s->index, s->revision,
+                      v != NULL ? v->revision : "nothing", v != NULL ? v->replicas : 0);
+    if (v != NULL)
+        v->seen = true;
 }
 
 void rules_start(struct world *w, const struct inst_spec *s)
 {
     if (!w->rules.on)
         return;
-    const struct wanted *v = committed(w, s->owner);
-    if (can_judge(w))
+    struct wanted *v = rules_wanted(w, s->owner);
+    if (rules_can_judge(w))
         check_program(w, v, s);
     if (strncmp(s->owner, "edgejobs/", 9) == 0)
         rules_job_start(w, s, v != NULL && v->suspended);
-    if (strncmp(s->owner, "edgeapps/", 9) != 0 || !can_judge(w))
+    if (strncmp(s->owner, "edgeapps/", 9) != 0)
         return;
-    if (v == NULL || !v->valid || strcmp(v->revision, s->revision) != 0 || s->index >= v->replicas)
-        sim_violation(&w->sim, "%s #%d was started with revision %s; committed is %s of %d", s->owner, s->index, s->revision,
-                      v != NULL ? v->revision : "nothing", v != NULL ? v->replicas : 0);
+    if (rules_can_judge(w))
+        check_revision(w, v, s);
     note_start(w, s, v != NULL ? v->nth : 0);
 }
 
@@ -215,7 +194,10 @@ static struct started *started_as(struct world *w, const char *uid)
 void rules_stop(struct world *w, const char *uid)
 {
     const struct started *x = started_as(w, uid);
-    if (!can_judge(w) || x == NULL)
+    if (x == NULL)
+        return;
+    w->rules.second_tries += rollout_is_second_try(w, x);
+    if (!rules_can_judge(w))
         return;
     each_wanted(v, w, x->name)
     {
@@ -224,6 +206,8 @@ void rules_stop(struct world *w, const char *uid)
         if (!v->there || (v->valid && (x->index >= v->replicas || strcmp(x->revision, v->revision) != 0)))
             return;
     }
+    if (rollout_may_end(w, x))
+        return;
     sim_violation(&w->sim, "%s #%d of revision %s is stopped, and nobody ever wanted that", x->name, x->index, x->revision);
 }
 
@@ -277,9 +261,9 @@ void rules_forgets(struct world *w, const char *uid)
     struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
     struct json *status AUTO_JSON = NULL;
     (void)!w->port.fake->each(w->port.port, NULL, look_for_ended, &x, NULL);
-    if (!can_judge(w) || !x.found || x.newer || strncmp(x.owner, "edgeapps/", 9) != 0)
+    if (!rules_can_judge(w) || !x.found || x.newer || strncmp(x.owner, "edgeapps/", 9) != 0)
         return;
-    const struct wanted *v = committed(w, x.owner);
+    const struct wanted *v = rules_wanted(w, x.owner);
     w->disk.calm = true;
     int rc = outbox_status_get(w->agent->outbox, x.owner, &slot, NULL);
     w->disk.calm = false;
@@ -325,7 +309,7 @@ void rules_written(struct world *w, const char *path, const char *text, size_t n
 {
     char name[16];
     int config, file;
-    if (!can_judge(w) || !split_path(path, &config, &file, name))
+    if (!rules_can_judge(w) || !split_path(path, &config, &file, name))
         return;
     uint64_t *last = &w->rules.written[config * FILES_EACH + file], nth = 0;
     each_wanted(v, w, name)
@@ -344,7 +328,7 @@ void rules_removed(struct world *w, const char *path)
 {
     char name[16];
     int config, file;
-    if (!can_judge(w) || !split_path(path, &config, &file, name))
+    if (!rules_can_judge(w) || !split_path(path, &config, &file, name))
         return;
     if (!was_released(w, name, file, w->rules.written[config * FILES_EACH + file]))
         sim_violation(&w->sim, "%s is removed, and nobody released it", path);
@@ -356,6 +340,8 @@ void rules_turn(struct world *w)
 {
     if (w->rules.on && w->agent != NULL)
         rules_jobs_turn(w);
+    if (w->rules.on && w->agent != NULL)
+        rollout_turn(w);
     if (w->disk.open_files > STORE_FILES_MAX)
         sim_violation(&w->sim, "%d files of the store are open", w->disk.open_files);
     if (sim_vfs_memory() > STORE_MEMORY_MAX)

@@ -115,7 +115,7 @@ static void check_doubt(struct world *w, enum sim_doubt d, const char *when, uin
         return;
     // Without its store the agent does not know that an instance had ended for good, and starts it again.
     bool same = w->store_was_lost ? check_files_print(w) == files : check_fingerprint(w) == print;
-    if (w->port.stops != stops || !same)
+    if (w->port.stops - w->rules.second_tries != stops || !same)
         sim_violation(&w->sim, "the machine was changed %s doubt (%s)", when, sim_doubt_words[d]);
 }
 
@@ -125,6 +125,7 @@ static void play_doubt(struct world *w, const struct plan *p)
     story_peace(w);
     enum sim_doubt d = doubt_of(p);
     uint64_t print = check_fingerprint(w), files = check_files_print(w), stops = w->port.stops;
+    w->rules.second_tries = 0;
     if (w->sim.broken)
         return;
     w->store_was_lost = w->store_went_back = false;

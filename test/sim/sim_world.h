@@ -80,6 +80,9 @@ struct rules {
     int64_t calm_since_ms, job_spec_ms, jobs_looked_ms;
     int calm_life;
     uint64_t job_spec;
+    // Of apps: which spec is seen to run as a whole, since when; instances stopped to try again what was given up before the store was lost.
+    int64_t whole_since_ms[APPS], apps_looked_ms;
+    uint64_t whole_of[APPS], second_tries;
     uint64_t written[PATHS]; // the place in history of what the agent wrote there last
     int64_t reports_ms[RULES_REPORTS], tries_ms[RULES_TRIES];
     uint64_t n_reports, n_tries;
@@ -192,10 +195,12 @@ void rules_start(struct world *w, const struct inst_spec *s); // is about to be 
 void rules_stop(struct world *w, const char *uid);
 void rules_written(struct world *w, const char *path, const char *text, size_t n); // by the agent
 void rules_removed(struct world *w, const char *path);
-uint64_t rules_committed(struct world *w, const char *key);        // which spec of it the agent goes by; 0 = none, or one that is suspended
-void rules_forgets(struct world *w, const char *uid);              // the record of an instance that ended
-void history_edited(struct world *w, const struct sim_object *o);  // a user gave it a spec
-void history_deleted(struct world *w, const struct sim_object *o); // a user is about to delete it
+uint64_t rules_committed(struct world *w, const char *key); // which spec of it the agent goes by; 0 = none, or one that is suspended
+bool rules_gave_up(struct world *w, const struct sim_object *o, const char *revision); // and runs this one instead
+void rules_store_lost(struct world *w);                                                // the agent does not know any more what it gave up
+void rules_forgets(struct world *w, const char *uid);                                  // the record of an instance that ended
+void history_edited(struct world *w, const struct sim_object *o);                      // a user gave it a spec
+void history_deleted(struct world *w, const struct sim_object *o);                     // a user is about to delete it
 
 // sim_pace.c
 void rules_request(struct world *w, const struct http_req *r); // is about to be sent
