@@ -270,6 +270,7 @@ static int open_seams(struct process *p, struct err *e)
     p->clock.always = p->config->clock_trust == 1;
     p->clock.built_us = LIMPET_BUILD_EPOCH * INT64_C(1000000);
     clock_floor(&p->clock, p->clock.built_us);
+    log_target(p->config->log_target, p->config->log_socket);
     log_setup(p->config->log_level, p->config->log_format, &p->clock);
     int rc = loop_backend_epoll(&b, e);
     if (rc == 0)

@@ -118,8 +118,8 @@ seam 'open|openat|openat2|creat|fopen|freopen|mkstemp|mkostemp|opendir|unlink|un
 seam 'fork|vfork|clone|clone3|posix_spawn|posix_spawnp|execve|execv|execvp|execvpe|execl|execlp|fexecve|system|popen' \
     'agent/base/loop[a-z_]*\.c|agent/base/child\.c|agent/shim/[a-z_]*\.c|port/[a-z_]*\.c' 'processes are started by the loop, the shim and the ports'
 seam 'socket|socketpair|accept4|getaddrinfo|gethostbyname' \
-    'agent/wire/http[a-z_]*\.c|agent/wire/link\.c|agent/local/control[a-z_]*\.c|agent/local/web\.c|agent/base/log\.c|agent/base/loop[a-z_]*\.c|agent/shim/[a-z_]*\.c|port/[a-z_]*\.c' \
-    'sockets are opened by the transport, rtnetlink, the control socket, the metrics server and the ports'
+    'agent/wire/http[a-z_]*\.c|agent/wire/link\.c|agent/local/control[a-z_]*\.c|agent/local/web\.c|agent/base/syslogd\.c|agent/base/loop[a-z_]*\.c|agent/shim/[a-z_]*\.c|port/[a-z_]*\.c' \
+    'sockets are opened by the transport, rtnetlink, the control socket, the metrics server, the log and the ports'
 seam 'epoll_create1|epoll_wait|epoll_pwait|poll|ppoll|select|pselect|timerfd_create|signalfd' \
     'agent/base/loop[a-z_]*\.c|agent/base/log\.c|agent/shim/[a-z_]*\.c' 'only the loop waits'
 seam 'strcat|vsprintf|gets|strtok|alloca|atoi|atol|atof' 'none' 'this function has no bound, or no error'

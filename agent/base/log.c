@@ -10,8 +10,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/syslogd.h"
 #include "base/utf8.h"
 #include "base/util.h"
 
@@ -28,7 +30,8 @@ enum {
 
 static struct {
     enum log_level level;
-    bool json, journal;
+    bool json, journal, daemon;
+    struct syslogd syslogd; // where `daemon` writes to
     struct clock *clock;
     log_sink_fn *sink;
     void *sink_ctx;
@@ -49,15 +52,29 @@ static bool is_journal(const struct stat *st)
     return s != NULL && sscanf(s, "%ju:%ju", &dev, &ino) == 2 && dev == (uintmax_t)st->st_dev && ino == (uintmax_t)st->st_ino;
 }
 
+static bool is_nowhere(void)
+{
+    struct stat st;
+    return fstat(STDERR_FILENO, &st) < 0 || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)); // the number of /dev/null
+}
+
+void log_target(enum log_target target, const char *socket)
+{
+    bool daemon = target == LOG_TO_SYSLOG || (target == LOG_TO_AUTO && is_nowhere());
+    lg.daemon = daemon && syslogd_init(&lg.syslogd, socket);
+    if (!lg.daemon)
+        syslogd_fini(&lg.syslogd);
+}
+
 void log_setup(enum log_level level, enum log_format format, struct clock *clock)
 {
     struct stat st = { 0 };
     bool known = fstat(STDERR_FILENO, &st) == 0;
     lg.level = level;
     lg.clock = clock;
-    lg.journal = known && is_journal(&st);
+    lg.journal = !lg.daemon && known && is_journal(&st);
     lg.is_socket = S_ISSOCK(st.st_mode);
-    lg.json = format == LOG_JSON || (format == LOG_AUTO && !lg.journal && !isatty(STDERR_FILENO));
+    lg.json = format == LOG_JSON || (format == LOG_AUTO && !lg.journal && !lg.daemon && !isatty(STDERR_FILENO));
 }
 
 void log_set_sink(log_sink_fn *sink, void *ctx)
@@ -325,13 +342,20 @@ static void text_word(struct line *l, const struct word *w)
     puts_(l, quote);
 }
 
+static void put_priority(struct line *l, enum log_level level)
+{
+    enum { DAEMON = 3 << 3 };                       // the facility
+    static const int priorities[] = { 3, 4, 6, 7 }; // err, warning, info, debug
+    if (lg.daemon)
+        putf(l, "<%d>limpet[%d]: ", DAEMON | priorities[level], (int)getpid());
+    else if (lg.journal && !lg.json)
+        putf(l, "<%d>", priorities[level]);
+}
+
 static void text_line(struct line *l, enum log_level level, const char *module, const char *msg)
 {
-    static const int priorities[] = { 3, 4, 6, 7 }; // the journal's err, warning, info, debug
     char ts[RFC3339_MAX];
-    if (lg.journal)
-        putf(l, "<%d>", priorities[level]);
-    else if (lg.clock != NULL)
+    if (!lg.journal && !lg.daemon && lg.clock != NULL)
         putf(l, "%s ", rfc3339_micro(clock_wall_us(lg.clock), ts));
     putf(l, "%-5s ", level_names[level]);
     put_text(l, module, strlen(module));
@@ -376,10 +400,13 @@ static bool write_line(enum log_level level, const char *module, const char *msg
 {
     struct line l;
     l.n = 0;
+    put_priority(&l, level);
     if (lg.json)
         json_line(&l, level, module, msg);
     else
         text_line(&l, level, module, msg);
+    if (lg.daemon && lg.sink == NULL)
+        return syslogd_send(&lg.syslogd, l.text, l.n);
     l.text[l.n++] = '\n';
     if (lg.sink == NULL)
         return write_stderr(l.text, l.n);

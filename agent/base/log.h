@@ -5,7 +5,9 @@
 // "trace_id",...}: the first word of the text is the event, key=value pairs become members), with "<N>" priorities when
 // stderr is the journal (JOURNAL_STREAM matches). Repeats of one message are limited (20 a minute per call site; then one
 // line says how many were left out). Secrets have no printf path: nothing here takes a struct secret.
-// Never blocks on a full pipe for ever: stderr is written once per line, a short write drops the rest.
+// To the machine's log daemon (log_target): text without a time, "<N>limpet[PID]: " before it, a datagram a line.
+// Never blocks on a full pipe for ever: stderr is written once per line, a short write drops the rest. The daemon is not waited for at all.
+// Lines that were lost are counted, and the next one that is not says how many.
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -14,9 +16,12 @@
 
 enum log_level { LOG_ERROR = 0, LOG_WARN = 1, LOG_INFO = 2, LOG_DEBUG = 3 };
 enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };
+enum log_target { LOG_TO_AUTO, LOG_TO_STDERR, LOG_TO_SYSLOG }; // auto: stderr, unless it is /dev/null or closed
 
 // `clock` may be NULL before it exists (then no timestamps). `sink` NULL = stderr; tests and the simulator give their own.
 typedef void log_sink_fn(void *ctx, const char *line, size_t len);
+// Before log_setup(). `socket`: of the log daemon; too long a path is stderr. Without this call: stderr.
+void log_target(enum log_target target, const char *socket);
 void log_setup(enum log_level level, enum log_format format, struct clock *clock);
 void log_set_sink(log_sink_fn *sink, void *ctx);
 void log_set_trace(uint64_t id); // 0 = no pass under way

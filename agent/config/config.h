@@ -57,6 +57,8 @@ struct config {
     // [log]
     enum log_level log_level;
     enum log_format log_format;
+    enum log_target log_target;
+    char *log_socket;
     // [paths]
     char *state_dir, *run_dir, *log_dir;
     char *control_group;                    // group that may read the control socket

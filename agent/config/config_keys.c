@@ -7,6 +7,7 @@
 static const char *const modes[] = { "auto", "watch", "poll", "list", NULL };
 static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
 static const char *const trusts[] = { "auto", "always", NULL };
+static const char *const targets[] = { "auto", "stderr", "syslog", NULL };
 static const char *const formats[] = { "auto", "text", "json", NULL };
 
 #define AT(field) offsetof(struct config, field)
@@ -76,7 +77,11 @@ const struct config_key config_keys[] = {
       "auto, or always: believe the wall clock even when nothing vouches for it" },
 
     { "log", "level", KEY_ENUM, AT(log_level), "info", 0, 0, levels, "error, warn, info or debug" },
-    { "log", "format", KEY_ENUM, AT(log_format), "auto", 0, 0, formats, "text on a terminal and in the journal, JSON lines otherwise" },
+    { "log", "format", KEY_ENUM, AT(log_format), "auto", 0, 0, formats,
+      "text on a terminal, in the journal and for the log daemon, JSON lines otherwise" },
+    { "log", "target", KEY_ENUM, AT(log_target), "auto", 0, 0, targets,
+      "stderr, syslog, or auto: stderr unless it is /dev/null or closed" },
+    { "log", "socket", KEY_PATH, AT(log_socket), "/dev/log", 0, 0, NULL, "where the log daemon listens" },
 
     { "paths", "state", KEY_PATH, AT(state_dir), "/var/lib/limpet", 0, 0, NULL, "store, identity, backups; survives reboots" },
     { "paths", "run", KEY_PATH, AT(run_dir), "/run/limpet", 0, 0, NULL, "control socket and running instances; dies with the boot" },

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/un.h>
 
 #include "fake_clock.h"
 #include "tap.h"
@@ -336,6 +338,134 @@ static void test_journal(void)
     close(sv[1]);
 }
 
+// --- the log daemon
+
+static char daemon_path[64];
+
+static int daemon_begins(void)
+{
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s", daemon_path);
+    unlink(daemon_path);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof(a)) != 0)
+        fail("binding %s: %s", daemon_path, strerror(errno));
+    return fd;
+}
+
+static const char *heard(int fd)
+{
+    static char text[LINE_CAP];
+    ssize_t n = recv(fd, text, sizeof(text) - 1, 0);
+    text[MAX(n, 0)] = '\0';
+    return text;
+}
+
+static void to_daemon(enum log_format format)
+{
+    start(format);
+    log_target(LOG_TO_SYSLOG, daemon_path);
+    log_setup(LOG_DEBUG, format, NULL); // without a clock there is no limit per site
+    log_set_sink(NULL, NULL);
+}
+
+static void test_daemon_form(int fd)
+{
+    static const int priorities[] = { 27, 28, 30, 31 };
+    char want[128];
+    to_daemon(LOG_AUTO);
+    for (int level = LOG_ERROR; level <= LOG_DEBUG; level++) {
+        struct log_site site = { 0 };
+        log_at(&site, (enum log_level)level, "m", "hello name=%s", "a b");
+        snprintf(want, sizeof(want), "<%d>limpet[%d]: %-5s m: hello name=\"a b\"", priorities[level], (int)getpid(), level_names[level]);
+        is_str(heard(fd), want, "a datagram a line, facility daemon, without a time: %s", level_names[level]);
+    }
+    log_info("m", "x text=%s", "two\nlines");
+    has_str(heard(fd), "text=two\\x0alines", "a line is one line");
+    to_daemon(LOG_JSON);
+    log_info("m", "hello");
+    has_str(heard(fd), "]: {\"level\":\"info\",\"module\":\"m\",\"event\":\"hello\"}", "JSON, if that is asked for");
+}
+
+static void test_daemon_full(int fd)
+{
+    to_daemon(LOG_AUTO);
+    for (int i = 0; i < 5000; i++)
+        log_info("m", "line n=%d", i);
+    unsigned lost = lg.lost;
+    ok(lost > 0, "nobody reads: what the socket does not take is dropped, and nobody waits (%u lines)", lost);
+    int n = 0;
+    while (*heard(fd) != '\0')
+        n++;
+    is_int(n + (int)lost, 5000, "each is there or counted");
+    log_info("m", "after");
+    char want[64];
+    snprintf(want, sizeof(want), "warn  log: lines-lost count=%u", lost);
+    has_str(heard(fd), want, "the loss is told");
+    has_str(heard(fd), "info  m: after", "and it goes on");
+}
+
+static void test_daemon_restart(int fd)
+{
+    to_daemon(LOG_AUTO);
+    close(fd);
+    log_info("m", "into the void");
+    is_int(lg.lost, 1, "the daemon is gone: a line is lost");
+    unlink(daemon_path);
+    log_info("m", "into the void");
+    is_int(lg.lost, 2, "its socket, too: another one");
+    fd = daemon_begins();
+    log_info("m", "back");
+    has_str(heard(fd), "lines-lost count=2", "a new one hears of it");
+    has_str(heard(fd), "back", "and the rest");
+    close(fd);
+    unlink(daemon_path);
+    fd = daemon_begins();
+    log_info("m", "again");
+    has_str(heard(fd), "again", "one that took its place between two lines is found, and nothing is lost");
+    close(fd);
+    unlink(daemon_path);
+}
+
+static void test_target(void)
+{
+    char path[200];
+    log_target(LOG_TO_STDERR, daemon_path);
+    ok(!lg.daemon, "stderr");
+    log_target(LOG_TO_AUTO, daemon_path);
+    ok(!lg.daemon, "auto: stderr goes somewhere");
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    stderr_is(null);
+    log_target(LOG_TO_AUTO, daemon_path);
+    bool nowhere = lg.daemon;
+    close(STDERR_FILENO);
+    log_target(LOG_TO_AUTO, daemon_path);
+    bool closed = lg.daemon;
+    stderr_is(saved_stderr);
+    close(null);
+    ok(nowhere, "auto: stderr is /dev/null: the log daemon");
+    ok(closed, "auto: or closed");
+    memset(path, 'a', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    log_target(LOG_TO_SYSLOG, path);
+    ok(!lg.daemon, "a path that no socket can have: stderr");
+    log_target(LOG_TO_STDERR, daemon_path);
+}
+
+static void test_daemon(void)
+{
+    char dir[] = "/tmp/limpet-log-XXXXXX";
+    if (mkdtemp(dir) == NULL)
+        fail("mkdtemp");
+    snprintf(daemon_path, sizeof(daemon_path), "%s/log", dir);
+    int fd = daemon_begins();
+    test_daemon_form(fd);
+    test_daemon_full(fd);
+    test_daemon_restart(fd);
+    test_target();
+    rmdir(dir);
+}
+
 int main(void)
 {
     int fds[2];
@@ -354,5 +484,6 @@ int main(void)
     test_torn();
     test_closed();
     test_journal();
+    test_daemon();
     return done_testing();
 }
