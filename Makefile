@@ -208,7 +208,7 @@ sim_HELP_MORE = $(O)/obj/gen/manifests.o
 # It counts the agent's memory (sim_heap.c).
 sim_LINK = $(if $(SAN)$(FUZZ),,$(foreach f,malloc calloc realloc free malloc_usable_size,-Wl$(comma)--wrap=$(f)))
 SUITES := unit port sim
-$(foreach s,$(SUITES) cron,$(eval $(call suite,$(s))))
+$(foreach s,$(SUITES) cron yaml,$(eval $(call suite,$(s))))
 E2E := $(sort $(wildcard test/cluster/*.t test/e2e/*.t test/vm/*.t))
 OUTSIDE := $(sort $(wildcard test/*.t))
 FUZZERS := $(patsubst test/fuzz/fuzz_%.c,%,$(sort $(wildcard test/fuzz/fuzz_*.c)))
@@ -230,7 +230,7 @@ $(REPLAY): $(O)/test/fuzz/%: $(O)/obj/test/fuzz/%.o $(O)/obj/test/fuzz/main.o $(
 	$(call say,LD,$@)
 	$(Q)$(call LINK,$< $(O)/obj/test/fuzz/main.o $(LIB))
 
-.PHONY: kinds test tests cron-diff cron-build programs san-programs unit port sim-smoke sim conformance e2e san demo bench lint format fuzz check ci
+.PHONY: kinds test tests cron-diff yaml-diff references programs san-programs unit port sim-smoke sim conformance e2e san demo bench lint format fuzz check ci
 programs: all $(foreach s,$(SUITES),$($(s)_BIN)) $(MODEL) $(REPLAY)
 
 IN_PROCESS = $(foreach s,$(SUITES),$($(s)_BIN)) $(foreach f,$(FUZZERS),"$(O)/test/fuzz/fuzz_$(f) test/fuzz/corpus/$(f)")
@@ -241,8 +241,8 @@ test: ## everything: unit, port, sim-smoke, e2e, fuzz corpus, sanitizers; ends w
 	@$(MAKE) $(JOBS) programs
 	@$(MAKE) $(JOBS) SAN=1 programs
 	@$(MAKE) cluster
-	@$(MAKE) cron-build
-	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) test/sim/mutants/smoke.t $(cron_BIN) $(CONFORMANCE) $(E2E)
+	@$(MAKE) references
+	@$(RUN) $(OUTSIDE) $(IN_PROCESS) $(SAN_RUNS) test/sim/mutants/smoke.t $(cron_BIN) $(yaml_BIN) $(CONFORMANCE) $(E2E)
 
 unit port: ## unit tests; the port conformance suite; TESTS=NAME for one, e.g. make unit TESTS=buf
 unit port:
@@ -303,11 +303,15 @@ san: ## unit, port, sim-smoke and the fuzz corpus under ASan and UBSan
 	@$(MAKE) $(JOBS) SAN=1 programs
 	@$(RUN) $(SAN_RUNS)
 
-cron-diff: cron-build ## schedules against the Go library of Kubernetes' CronJob, 100,000 random ones; SEED=N, CASES=N
+cron-diff: references ## schedules against the Go library of Kubernetes' CronJob, 100,000 random ones; SEED=N, CASES=N
 	@$(RUN) $(cron_BIN)
 
-cron-build: $(cron_BIN)
-	@test/cron/build.sh
+yaml-diff: references ## YAML against the Go library through which kubectl reads it, 50,000 random documents; SEED=N, CASES=N
+	@$(RUN) $(yaml_BIN)
+
+references: $(cron_BIN) $(yaml_BIN)
+	@test/reference.sh cron/robfig
+	@test/reference.sh yaml/kubectl
 
 check: all ## what must be true of the programs as shipped: static-pie, stripped, no interpreter, size, manual pages
 	@$(RUN) $(OUTSIDE)

@@ -9,18 +9,23 @@
 #include "base/table.h"
 #include "wire/yaml_scalar.h"
 
-// A key that was seen in a mapping that is still open.
+// A key that was seen in a mapping that is still open, as it stands in the JSON.
 struct seen_key {
     struct table_node node;
     struct seen_key *next;
     char text[];
 };
 
+enum { NO_MERGE = 0, MERGE_VALUE, MERGED };
+
 struct frame {
     bool mapping, want_value;
     size_t items;
-    size_t height; // levels below this one so far
-    size_t anchor; // 1-based, 0 = none
+    size_t height;   // levels below this one so far
+    size_t anchor;   // 1-based, 0 = none
+    int merge;       // MERGE_VALUE: what comes is the value of "<<"
+    size_t merge_at; // where it begins in `out`; it is moved from there to `merged`
+    struct buf merged;
     struct table keys;
     struct seen_key *all_keys;
 };
@@ -29,6 +34,7 @@ struct anchor {
     char *name;
     size_t start, end; // of its JSON in out; end 0 = not complete
     size_t height;
+    bool moved; // its JSON was part of what a mapping merges
 };
 
 struct conv {
@@ -52,6 +58,16 @@ static int refuse(struct conv *c, const yaml_event_t *ev, const char *why)
     return refuse_at(c, E_INVAL, &ev->start_mark, why);
 }
 
+static struct yaml_scalar scalar_of(const yaml_event_t *ev)
+{
+    return (struct yaml_scalar){
+        .text = (const char *)ev->data.scalar.value,
+        .len = ev->data.scalar.length,
+        .tag = (const char *)ev->data.scalar.tag,
+        .plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE,
+    };
+}
+
 // --- keys ------------------------------------------------------------------------------------------------------------------------
 
 static void forget_keys(struct frame *f)
@@ -61,42 +77,61 @@ static void forget_keys(struct frame *f)
         free(k);
     }
     f->all_keys = NULL;
+    buf_fini(&f->merged);
     table_fini(&f->keys);
 }
 
-static int remember_key(struct conv *c, const yaml_event_t *ev, struct frame *f)
+static int remember_key(struct conv *c, const yaml_event_t *ev, struct frame *f, const char *text, size_t len)
 {
-    const char *text = (const char *)ev->data.scalar.value;
-    size_t len = ev->data.scalar.length;
-
-    if (table_get(&f->keys, text) != NULL)
-        return refuse(c, ev, "this key stands twice in one mapping");
     struct seen_key *k = malloc(sizeof *k + len + 1);
     if (k == NULL)
         return err_set(c->e, E_NOMEM, "no memory for YAML");
-    memcpy(k->text, text, len + 1);
+    memcpy(k->text, text, len);
+    k->text[len] = '\0';
+    if (table_get(&f->keys, k->text) != NULL) {
+        free(k);
+        return refuse(c, ev, "this key stands twice in one mapping");
+    }
     k->node = (struct table_node){ .key = k->text };
     k->next = f->all_keys;
     f->all_keys = k;
     return table_put(&f->keys, &k->node, c->e);
 }
 
+static bool is_merge(const yaml_event_t *ev)
+{
+    const char *tag = (const char *)ev->data.scalar.tag;
+    return ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && tag == NULL && strcmp((const char *)ev->data.scalar.value, "<<") == 0;
+}
+
+static int begin_merge(struct conv *c, const yaml_event_t *ev, struct frame *f)
+{
+    if (f->merge == MERGED)
+        return refuse(c, ev, "a second merge in one mapping");
+    f->merge = MERGE_VALUE;
+    f->merge_at = c->out->len;
+    f->want_value = true;
+    return 0;
+}
+
 static int add_key(struct conv *c, const yaml_event_t *ev, struct frame *f)
 {
+    const char *why = NULL;
     if (ev->type != YAML_SCALAR_EVENT)
         return refuse(c, ev, ev->type == YAML_ALIAS_EVENT ? "an alias cannot be a key" : "a key must be a scalar");
-    const yaml_char_t *text = ev->data.scalar.value;
     if (ev->data.scalar.anchor != NULL)
         return refuse(c, ev, "an anchor on a key is not supported");
-    if (ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp((const char *)text, "<<") == 0)
-        return refuse(c, ev, "merge keys are not supported");
-    if (memchr(text, 0, ev->data.scalar.length) != NULL)
-        return refuse(c, ev, "a NUL character");
-    int rc = remember_key(c, ev, f);
-    if (rc == 0 && f->items++ > 0)
-        rc = buf_add(c->out, ",", 1, c->e);
+    if (is_merge(ev))
+        return begin_merge(c, ev, f);
+    struct yaml_scalar s = scalar_of(ev);
+    int rc = f->items++ > 0 ? buf_add(c->out, ",", 1, c->e) : 0;
+    size_t at = c->out->len;
     if (rc == 0)
-        rc = yaml_put_string(c->out, (const char *)text, ev->data.scalar.length, c->e);
+        rc = yaml_put_key(c->out, &s, &why, c->e);
+    if (why != NULL)
+        return refuse(c, ev, why);
+    if (rc == 0)
+        rc = remember_key(c, ev, f, c->out->data + at, c->out->len - at);
     f->want_value = true;
     return rc == 0 ? buf_add(c->out, ":", 1, c->e) : rc;
 }
@@ -143,6 +178,8 @@ static int add_alias(struct conv *c, const yaml_event_t *ev, size_t *height)
         return refuse(c, ev, "this alias names no anchor before it");
     if (a->end == 0)
         return refuse(c, ev, "an alias inside of what it names");
+    if (a->moved)
+        return refuse(c, ev, "what this alias names lies inside of a merge");
     size_t n = a->end - a->start;
     if (n > YAML_EXPANSION_MAX - c->expanded)
         return refuse_at(c, E_TOOBIG, &ev->start_mark, "the aliases expand to too much");
@@ -160,12 +197,7 @@ static int add_alias(struct conv *c, const yaml_event_t *ev, size_t *height)
 static int add_scalar(struct conv *c, const yaml_event_t *ev)
 {
     const char *why = NULL;
-    struct yaml_scalar s = {
-        .text = (const char *)ev->data.scalar.value,
-        .len = ev->data.scalar.length,
-        .tag = (const char *)ev->data.scalar.tag,
-        .plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE,
-    };
+    struct yaml_scalar s = scalar_of(ev);
     int rc = yaml_put_scalar(c->out, &s, &why, c->e);
 
     return why != NULL ? refuse(c, ev, why) : rc;
@@ -176,15 +208,113 @@ static struct frame *top(struct conv *c)
     return c->depth > 0 ? &c->stack[c->depth - 1] : NULL;
 }
 
+// --- merges: what "<<" names is kept aside and its members follow those of the mapping, as far as those do not say otherwise. ---------
+
+// The end of the JSON value at p, in text of our own making.
+static const char *value_end(const char *p, const char *end)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (; p < end; p++) {
+        if (quoted && *p == '\\')
+            p++;
+        else if (*p == '"')
+            quoted = !quoted;
+        else if (!quoted && (*p == '{' || *p == '['))
+            depth++;
+        else if (!quoted && depth == 0 && (*p == ',' || *p == '}' || *p == ']' || *p == ':'))
+            break;
+        else if (!quoted && (*p == '}' || *p == ']'))
+            depth--;
+    }
+    return p;
+}
+
+// Before the merge is taken this only looks: YAML lets a key that stands before it win, kubectl the merged one.
+static int merge_member(struct conv *c, struct frame *f, const yaml_event_t *ev, const char *key, size_t n_key, size_t n_all)
+{
+    char *text = strndup(key, n_key);
+    if (text == NULL)
+        return err_set(c->e, E_NOMEM, "no memory for YAML");
+    bool known = table_get(&f->keys, text) != NULL;
+    free(text);
+    if (f->merge == MERGE_VALUE)
+        return known ? refuse(c, ev, "this merge has a key that stands before it: put the merge first") : 0;
+    if (known)
+        return 0;
+    int rc = remember_key(c, ev, f, key, n_key);
+    if (rc == 0 && f->items++ > 0)
+        rc = buf_add(c->out, ",", 1, c->e);
+    return rc == 0 ? buf_add(c->out, key, n_all, c->e) : rc;
+}
+
+// p is at the brace of an object.
+static int merge_object(struct conv *c, struct frame *f, const yaml_event_t *ev, const char *p, const char *end)
+{
+    int rc = 0;
+    for (p++; rc == 0 && p < end && *p != '}';) {
+        const char *key_end = value_end(p, end), *value = key_end + 1, *past = value_end(value, end);
+        rc = merge_member(c, f, ev, p, (size_t)(key_end - p), (size_t)(past - p));
+        p = *past == ',' ? past + 1 : past;
+    }
+    return rc;
+}
+
+static int add_merged(struct conv *c, struct frame *f, const yaml_event_t *ev)
+{
+    const char *p = buf_str(&f->merged), *end = p + f->merged.len;
+    int rc = 0;
+    if (*p == '{')
+        return merge_object(c, f, ev, p, end);
+    for (p++; rc == 0 && p < end && *p != ']';) {
+        const char *past = value_end(p, end);
+        rc = merge_object(c, f, ev, p, past);
+        p = *past == ',' ? past + 1 : past;
+    }
+    return rc;
+}
+
+static bool is_mergeable(const char *p, const char *end)
+{
+    if (*p == '{')
+        return true;
+    if (*p != '[')
+        return false;
+    for (p++; p < end && *p != ']';) {
+        if (*p != '{')
+            return false;
+        p = value_end(p, end);
+        p += *p == ',';
+    }
+    return true;
+}
+
+static int end_merge(struct conv *c, struct frame *f, const yaml_event_t *ev)
+{
+    const char *p = buf_str(c->out) + f->merge_at, *end = buf_str(c->out) + c->out->len;
+    if (!is_mergeable(p, end))
+        return refuse(c, ev, "a merge takes a mapping or a list of mappings");
+    f->merged = (struct buf)BUF_INIT(c->out->max);
+    int rc = buf_add(&f->merged, p, (size_t)(end - p), c->e);
+    if (rc == 0)
+        rc = add_merged(c, f, ev);
+    f->merge = MERGED;
+    for (size_t i = 0; i < c->n_anchors; i++)
+        c->anchors[i].moved = c->anchors[i].moved || c->anchors[i].start >= f->merge_at;
+    c->out->len = f->merge_at;
+    return rc;
+}
+
 // A value of that many levels is complete.
-static void end_value(struct conv *c, size_t height)
+static int end_value(struct conv *c, const yaml_event_t *ev, size_t height)
 {
     struct frame *f = top(c);
 
     if (f == NULL)
-        return;
+        return 0;
     f->height = MAX(f->height, height);
     f->want_value = false;
+    return f->merge == MERGE_VALUE ? end_merge(c, f, ev) : 0;
 }
 
 static bool is_known_collection(const char *tag)
@@ -209,17 +339,19 @@ static int open_collection(struct conv *c, const yaml_event_t *ev, const yaml_ch
     return buf_add(c->out, f->mapping ? "{" : "[", 1, c->e);
 }
 
-static int close_collection(struct conv *c)
+static int close_collection(struct conv *c, const yaml_event_t *ev)
 {
     struct frame *f = top(c);
     size_t height = f->height + 1;
-    int rc = buf_add(c->out, f->mapping ? "}" : "]", 1, c->e);
-
+    int rc = f->merge == MERGED ? add_merged(c, f, ev) : 0;
+    if (rc == 0)
+        rc = buf_add(c->out, f->mapping ? "}" : "]", 1, c->e);
+    if (rc < 0)
+        return rc;
     forget_keys(f);
     c->depth--;
     end_anchor(c, f->anchor, height);
-    end_value(c, height);
-    return rc;
+    return end_value(c, ev, height);
 }
 
 static int add_leaf(struct conv *c, const yaml_event_t *ev)
@@ -235,8 +367,7 @@ static int add_leaf(struct conv *c, const yaml_event_t *ev)
             rc = add_scalar(c, ev);
         end_anchor(c, index, 0);
     }
-    end_value(c, height);
-    return rc;
+    return rc < 0 ? rc : end_value(c, ev, height);
 }
 
 static int add_node(struct conv *c, const yaml_event_t *ev)
@@ -296,7 +427,7 @@ static int take(struct conv *c, const yaml_event_t *ev)
         return add_node(c, ev);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
-        return close_collection(c);
+        return close_collection(c, ev);
     case YAML_DOCUMENT_END_EVENT:
         return 1;
     default:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // yaml — YAML text into JSON text, by libyaml; the only user of libyaml.
 //
-// Core schema scalars (null, booleans, integers, floats, strings; quoted ones are strings), anchors and aliases with an expansion bound
-// (no billion laughs), merge keys refused, duplicate keys refused, multi-document by index. Errors name line and column.
-// What the YAML versions read differently is refused instead of guessed: 0644 is 420 in one and 644 in another.
+// What comes out is what kubectl makes of the text, where it makes anything of it: scalars (yaml_scalar.h), anchors and aliases with an
+// expansion bound (no billion laughs), merge keys, block scalars, several documents by index; test/yaml compares. Refused is what kubectl
+// takes and two readers could take differently: a key that stands twice, a tag of somebody's own, a key before a merge that has it, too.
+// Errors name line and column.
 #ifndef WIRE_YAML_H
 #define WIRE_YAML_H
 

@@ -125,7 +125,7 @@ int main(void)
     FILE *in = popen(command, "re");
     while (in != NULL && read_line(in, &l))
         compare(&l, &t);
-    ok(in != NULL && pclose(in) == 0, "the library answered all (it is built by test/cron/build.sh)");
+    ok(in != NULL && pclose(in) == 0, "the library answered all (test/reference.sh builds it)");
 
     diag("seed %s: %d runs, %d of them behind a change of the clocks; %d never due; %d refused; %d that only we can answer; %d where the "
          "library first fell back",
