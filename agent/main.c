@@ -62,6 +62,15 @@ static const char *env(const char *name)
     return v != NULL && v[0] != '\0' ? v : NULL;
 }
 
+static void describe_credential(void *ctx, struct agent_credential *out)
+{
+    struct process *p = ctx;
+    int64_t began;
+    *out = (struct agent_credential){ .joined = p->from_identity, .server = p->cred.server };
+    if (!cred_lifetime(&p->cred, &began, &out->expires_s))
+        out->expires_s = 0;
+}
+
 // The files are read again each minute and at once on 401; what cannot be read keeps the old value.
 static void reread(struct process *p)
 {
@@ -124,10 +133,24 @@ static void try_again(struct process *p)
     loop_stop(p->loop);
 }
 
+// Of the identity: another one may lie there, or the one before it may be in use.
+static void take(struct process *p, enum enroll_look found)
+{
+    if (found == ENROLL_OTHER) {
+        log_info("cred", "identity-changed");
+        p->restart = true; // workloads stay
+        loop_stop(p->loop);
+    } else if (found == ENROLL_SWITCHED) {
+        sync_kick(p->agent->sync, true);
+    }
+}
+
 static void look_at_credentials(struct process *p)
 {
     if (p->unusable.cls != 0)
         try_again(p);
+    else if (p->renew != NULL)
+        take(p, enroll_renew_look(p->renew));
     else if (p->transport != NULL)
         reread(p);
 }
@@ -142,7 +165,11 @@ static void on_cred_timer(struct timer *t)
 
 static void on_unauthorized(void *ctx)
 {
-    reread(ctx);
+    struct process *p = ctx;
+    if (p->renew != NULL)
+        take(p, enroll_renew_refused(p->renew));
+    else
+        reread(p);
 }
 
 static void on_link_up(struct link_watch *w)
@@ -292,7 +319,13 @@ static int open_agent(struct process *p, struct err *e)
 {
     struct agent_seams seams = { .loop = p->loop, .clock = &p->clock, .disk = p->disk, .port = p->port, .transport = p->transport };
     struct agent_conf ac = {
-        .config = p->config, .node = p->node, .ns = p->ns, .unauthorized = on_unauthorized, .restart = on_restart, .ctx = p
+        .config = p->config,
+        .node = p->node,
+        .ns = p->ns,
+        .unauthorized = on_unauthorized,
+        .credential = describe_credential,
+        .restart = on_restart,
+        .ctx = p,
     };
     int rc = agent_new(&p->agent, &seams, &ac, e);
     if (rc == 0 && p->from_identity)

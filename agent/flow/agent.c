@@ -424,6 +424,7 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
     a->config = c->config;
     a->unauthorized = c->unauthorized;
     a->link_changed = c->link_changed;
+    a->credential = c->credential;
     a->restart = c->restart;
     a->ctx = c->ctx;
     snprintf(a->node, sizeof(a->node), "%s", c->node != NULL ? c->node : "");

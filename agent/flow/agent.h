@@ -26,6 +26,13 @@ struct agent_seams {
     struct transport *transport; // NULL = never enrolled: the agent runs from its cache alone
 };
 
+// What is told of the credential in use.
+struct agent_credential {
+    int64_t expires_s;  // seconds since 1970, 0 = not known
+    bool joined;        // `limpet join` brought it
+    const char *server; // its URL, NULL = not known
+};
+
 struct agent {
     struct agent_seams seams;
     const struct config *config; // what is in force: policies are in it
@@ -47,8 +54,10 @@ struct agent {
     char node[254], ns[64], holder[40];
     void (*unauthorized)(void *ctx); // main.c: read the credentials again
     void (*link_changed)(void *ctx, enum link_state s, const char *why);
+    void (*credential)(void *ctx, struct agent_credential *out);
     void (*restart)(void *ctx);
     void *ctx;
+    bool expiry_told; // in the log
     bool is_holder, is_online, clock_was_trusted, clock_was_told;
     bool store_away;        // see agent_store.h
     int64_t wall_offset_us; // wall minus monotonic clock when last looked at
@@ -63,6 +72,7 @@ struct agent_conf {
     const char *ca_fingerprint;
     void (*unauthorized)(void *ctx);
     void (*link_changed)(void *ctx, enum link_state s, const char *why); // may be NULL
+    void (*credential)(void *ctx, struct agent_credential *out);         // may be NULL
     void (*restart)(void *ctx); // main.c: end this agent in good order and begin a new one; may be NULL
     void *ctx;
 };
@@ -76,6 +86,12 @@ int agent_refs_new(struct agent *a, struct err *e) MUST_USE;
 void agent_refs_run(struct agent *a); // after the passes of a turn
 int agent_refs_reduce(void *ctx, const char *key, const char *json, size_t len, struct buf *out, struct err *e) MUST_USE;
 void agent_refs_known(void *ctx, const struct kind *k, const struct err *e);
+
+// What the server does not take any more, because it ended at *since_s: by the clock, unless the server itself shows the contrary.
+bool agent_expired(struct agent *a, int64_t *since_s);
+// How the owner gives the node a new credential, in one line.
+enum { AGENT_REMEDY_MAX = 640 };
+const char *agent_rejoin(struct agent *a, char out[AGENT_REMEDY_MAX]);
 
 // agent_policy.c
 int agent_policy_new(struct agent *a, struct err *e) MUST_USE;

@@ -1,17 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the agent knows of itself and the EdgeNode should say. Called when it may have changed; an unchanged fact costs nothing.
+#include <stdio.h>
+
+#include "base/log.h"
 #include "data/key.h"
 #include "flow/agent.h"
 #include "kinds/edgenode.h"
 
+static struct agent_credential credential_of(struct agent *a)
+{
+    struct agent_credential c = { 0 };
+    if (a->credential != NULL)
+        a->credential(a->ctx, &c);
+    return c;
+}
+
+bool agent_expired(struct agent *a, int64_t *since_s)
+{
+    *since_s = credential_of(a).expires_s;
+    return *since_s != 0 && !a->is_online && clock_trusted(a->seams.clock) && clock_wall_us(a->seams.clock) / 1000000 >= *since_s;
+}
+
+const char *agent_rejoin(struct agent *a, char out[AGENT_REMEDY_MAX])
+{
+    struct agent_credential c = credential_of(a);
+    if (c.joined)
+        snprintf(out, AGENT_REMEDY_MAX,
+                 "join again: where limpetctl has access, `limpetctl node add %s --replace --server %s` prints the command", a->node,
+                 c.server);
+    else
+        snprintf(out, AGENT_REMEDY_MAX, "put a new credential in the place of the old one; it is read by itself");
+    return out;
+}
+
+static void log_expiry(struct agent *a, bool expired, int64_t since_s)
+{
+    char at[RFC3339_MAX], remedy[AGENT_REMEDY_MAX];
+    if (expired && !a->expiry_told)
+        log_warn("agent", "credential-expired since=%s remedy=\"everything goes on; %s\"", rfc3339_sec(since_s * 1000000, at),
+                 agent_rejoin(a, remedy));
+    a->expiry_told = expired;
+}
+
 static void identity_fact(struct agent *a)
 {
     struct sync_stats s;
+    int64_t since_s;
+    char at[RFC3339_MAX], remedy[AGENT_REMEDY_MAX];
+    bool expired = agent_expired(a, &since_s);
     sync_stats(a->sync, &s);
-    if (s.link == LINK_IDENTITY_LOST)
-        node_facts_set(&a->env, "IdentityLost", COND_TRUE, "NotOurs", "%s; everything is kept: join again, or limpet leave",
-                       sync_why(a->sync));
+    log_expiry(a, expired, since_s);
+    if (expired)
+        node_facts_set(&a->env, "IdentityLost", COND_TRUE, "Expired", "the credential of this node expired at %s; everything is kept; %s",
+                       rfc3339_sec(since_s * 1000000, at), agent_rejoin(a, remedy));
+    else if (s.link == LINK_IDENTITY_LOST)
+        node_facts_set(&a->env, "IdentityLost", COND_TRUE, "NotOurs", "%s; everything is kept; %s, or run limpet leave", sync_why(a->sync),
+                       agent_rejoin(a, remedy));
     else
         node_facts_set(&a->env, "IdentityLost", COND_FALSE, "Known", "the server knows this node");
 }

@@ -157,7 +157,8 @@ void sync_identity_lost(struct sync *s, const char *fmt, ...)
         guard_drop(src);
         src->rv[0] = '\0'; // what was said meanwhile is not believed: list when the identity is back
     }
-    log_warn("sync", "identity-lost why=\"%s\" remedy=\"everything is kept; join again or run limpet leave\"", s->why);
+    log_warn("sync", "identity-lost why=\"%s\" remedy=\"everything is kept; limpet status says how to join again; or run limpet leave\"",
+             s->why);
     report(s, LINK_IDENTITY_LOST, s->why);
     retry_in(s, recheck_lost(s));
 }

@@ -16,7 +16,7 @@ struct node_fact {
     const char *type; // one of the condition types above, a literal; NULL = free
     enum cond value;
     char reason[64];
-    char message[256];
+    char message[1024];
 };
 
 // Zeroed = nothing known. Belongs to the agent (kind_env.facts).

@@ -6,7 +6,6 @@
 
 #include "local/check.h"
 #include "wire/http_tls.h"
-#include "wire/token.h"
 
 enum { PROBE_MS = 15000, SKEW_WARN_S = 60, SKEW_FAIL_S = 3600, DAY_S = 86400, SOON_S = 7 * DAY_S };
 
@@ -125,30 +124,13 @@ enum check_status check_judge_expiry(int64_t now, int64_t began, int64_t expires
     return expires - now < margin ? CHECK_WARN : CHECK_OK;
 }
 
-// Of the token, or of the client certificate. False: it says nothing.
-static bool find_expiry(const struct check *k, const char **what, int64_t *began, int64_t *expires)
-{
-    struct token_claims claims;
-    *began = *expires = 0;
-    if (k->cred.token != NULL) {
-        *what = "token";
-        if (token_read(k->cred.token, &claims, NULL) < 0)
-            return false;
-        *began = claims.issued;
-        *expires = claims.expires;
-        return claims.expires > 0;
-    }
-    *what = "client certificate";
-    return k->cred.cert_pem != NULL && tls_cert_dates(k->cred.cert_pem, began, expires, NULL) == 0;
-}
-
 void check_expiry(struct check *k, struct check_result *r)
 {
     int64_t began, expires;
-    const char *what;
+    const char *what = k->cred.token != NULL ? "token" : "client certificate";
     char at[RFC3339_MAX], when[48];
     probe(k);
-    if (!find_expiry(k, &what, &began, &expires)) {
+    if (!cred_lifetime(&k->cred, &began, &expires)) {
         check_say(r, CHECK_OK, "the %s names no expiry", what);
         return;
     }
@@ -161,7 +143,8 @@ void check_expiry(struct check *k, struct check_result *r)
     check_cause(r, k->from == CREDENTIAL_IDENTITY ? "it is renewed at 70-90 %% of its life by an agent that is online: none was"
                                                   : "who gave it has not renewed it");
     if (k->from == CREDENTIAL_IDENTITY && r->status == CHECK_FAIL)
-        check_remedy(r, "join again: `limpetctl node add NAME --replace` prints the command. What runs here goes on meanwhile");
+        check_remedy(r, "join again: `limpetctl node add %s --replace --server %s` prints the command. What runs here goes on meanwhile",
+                     k->node, k->cred.server);
     else
         check_remedy(r, k->from == CREDENTIAL_IDENTITY ? "let the agent reach the server before then" : "put a new one in its place");
 }

@@ -9,6 +9,7 @@ enum { TOKEN_MAX = 64 * 1024 };
 
 struct join_args {
     const char *server, *ca_hash, *node, *ns, *token_file, *ca_file, *proxy;
+    bool force;
 };
 
 // The token, from a file or standard input; blanks around it go.
@@ -41,7 +42,8 @@ static int parse(struct cli *c, struct join_args *a)
     } options[] = { { "--server", &a->server },         { "--ca-hash", &a->ca_hash }, { "--node", &a->node },  { "--namespace", &a->ns },
                     { "--token-file", &a->token_file }, { "--ca-file", &a->ca_file }, { "--proxy", &a->proxy } };
     for (int i = 1; i < c->argc; i++) {
-        bool missing = false, found = false;
+        bool missing = false, found = strcmp(c->argv[i], "--force") == 0;
+        a->force = a->force || found;
         for (size_t k = 0; k < ARRAY_LEN(options) && !found && !missing; k++) {
             const char *v = cli_value(c, &i, options[k].name, &missing);
             found = v != NULL;
@@ -77,6 +79,35 @@ static int exchange(struct cli *c, const struct join_args *a, const char *token,
     return rc;
 }
 
+// What this machine is joined as. E_NOTFOUND in any case in which it cannot be told.
+static int known_identity(struct cli *c, struct cred *known, char node[254])
+{
+    node[0] = '\0';
+    return cred_load_identity(known, c->disk, c->config.state_dir, node, NULL) == 0 ? 0 : E_NOTFOUND;
+}
+
+#define OTHERWISE "; `limpet leave` ends that, --force joins all the same"
+
+// Its workloads are those of another node: a command that was meant for another machine must not take them over.
+static int same_node(const struct join_args *a, const struct cred *known, const char *node, struct err *e)
+{
+    if (strcmp(a->node, node) != 0)
+        return err_set(e, E_CONFLICT, "this machine is node %s, not %s" OTHERWISE, node, a->node);
+    if (strcmp(a->ns, known->ns) != 0)
+        return err_set(e, E_CONFLICT, "this node's namespace is %s, not %s" OTHERWISE, known->ns, a->ns);
+    return 0;
+}
+
+// Identities of before do not tell the cluster; then its authority speaks for it.
+static int same_cluster(const struct cred *known, const struct cred *now, struct err *e)
+{
+    bool told = known->cluster != NULL && now->cluster != NULL;
+    if (told ? strcmp(known->cluster, now->cluster) == 0 : cred_same_ca(known->ca_pem, now->ca_pem))
+        return 0;
+    return err_set(e, E_CONFLICT, "this node is joined to another cluster, at %s (%s differs)" OTHERWISE, known->server,
+                   told ? "the uid of kube-system" : "its authority");
+}
+
 // The owner says who the server is: the agent takes the cluster and the namespace that it finds there for its own.
 static int note_join(struct cli *c, struct err *e)
 {
@@ -85,25 +116,38 @@ static int note_join(struct cli *c, struct err *e)
     return fs_write(c->disk, path, "", 0, 0600, 0, e);
 }
 
+static int store(struct cli *c, const struct join_args *a, const struct cred *cred, struct err *e)
+{
+    int rc = cred_save_identity(cred, c->disk, c->config.state_dir, a->node, e);
+    return rc == 0 ? note_join(c, e) : rc;
+}
+
+// Asked before the token is used, as far as that can be.
+static int join_as_known(struct cli *c, const struct join_args *a, const char *token, const char *ca_pem, struct err *e)
+{
+    CLEANUP(cred_fini) struct cred known = { 0 };
+    CLEANUP(cred_fini) struct cred now = { 0 };
+    char node[254];
+    bool bound = known_identity(c, &known, node) == 0 && !a->force;
+    int rc = bound ? same_node(a, &known, node, e) : 0;
+    if (rc == 0)
+        rc = exchange(c, a, token, ca_pem, &now, e);
+    if (rc == 0 && bound)
+        rc = same_cluster(&known, &now, e);
+    return rc == 0 ? store(c, a, &now, e) : rc;
+}
+
 static int join(struct cli *c, const struct join_args *a, struct err *e)
 {
-    struct buf token = BUF_INIT(TOKEN_MAX), ca AUTO_BUF = BUF_INIT(1024 * 1024);
-    struct cred cred = { 0 };
+    CLEANUP(buf_wipe) struct buf token = BUF_INIT(TOKEN_MAX);
+    struct buf ca AUTO_BUF = BUF_INIT(1024 * 1024);
     char path[PATH_MAX];
     int rc = read_token(a->token_file, &token, e);
     if (rc == 0 && a->ca_file != NULL)
         rc = fs_read(c->disk, cli_path(a->ca_file, path), 1024 * 1024, 0, &ca, e);
     if (rc == 0)
         rc = c->disk->ops->mkdirs(c->disk, c->config.state_dir, 0700, 0, e);
-    if (rc == 0)
-        rc = exchange(c, a, buf_str(&token), a->ca_file != NULL ? buf_str(&ca) : NULL, &cred, e);
-    if (rc == 0)
-        rc = cred_save_identity(&cred, c->disk, c->config.state_dir, a->node, e);
-    if (rc == 0)
-        rc = note_join(c, e);
-    buf_wipe(&token);
-    cred_fini(&cred);
-    return rc;
+    return rc == 0 ? join_as_known(c, a, buf_str(&token), a->ca_file != NULL ? buf_str(&ca) : NULL, e) : rc;
 }
 
 // A running agent begins anew with the new identity; its workloads stay.

@@ -54,6 +54,16 @@ struct status_view {
     int code;
 };
 
+static void show_credential(const struct json *j)
+{
+    const char *expires = json_path_str(j, "expires"), *remedy = json_path_str(j, "remedy");
+    bool expired = json_bool(json_get(j, "expired"), false);
+    if (expires[0] != '\0')
+        printf("credential %s %s\n", expired ? "expired at" : "good until", expires);
+    if (remedy[0] != '\0')
+        printf("remedy     everything goes on; %s\n", remedy);
+}
+
 static int show_status(void *ctx, const struct json *j)
 {
     struct status_view *v = ctx;
@@ -67,6 +77,7 @@ static int show_status(void *ctx, const struct json *j)
     printf("server     %s\n",
            json_path_str(j, "server")[0] != '\0' ? json_path_str(j, "server") : "none: not enrolled, running from the cache");
     printf("link       %s for %s: %s\n", state, age(json_path_i64(j, "link.sinceSeconds"), since), json_path_str(j, "link.why"));
+    show_credential(json_get(j, "credential"));
     if (json_path_str(j, "link.held")[0] != '\0')
         printf("held       deletes wait: %s; `limpet resync --accept` lets them through\n", json_path_str(j, "link.held"));
     json_each(s, json_path(j, "link.sources")) printf("source     %s: %s%s%s\n", json_path_str(s, "source"), json_path_str(s, "state"),

@@ -80,6 +80,27 @@ static struct json *link_json(struct agent *a, const char *trouble)
     return j;
 }
 
+// When the credential ends, and what to do when it has, or when the server does not know the node.
+static struct json *credential_json(struct agent *a)
+{
+    struct agent_credential c = { 0 };
+    struct sync_stats s = { 0 };
+    struct json *j = json_object();
+    char text[AGENT_REMEDY_MAX], at[RFC3339_MAX];
+    int64_t since_s;
+    if (a->sync == NULL || a->credential == NULL)
+        return j;
+    a->credential(a->ctx, &c);
+    sync_stats(a->sync, &s);
+    bool expired = agent_expired(a, &since_s);
+    if (c.expires_s != 0)
+        json_set_str(j, "expires", rfc3339_sec(c.expires_s * 1000000, at));
+    json_set_bool(j, "expired", expired);
+    if (expired || s.link == LINK_IDENTITY_LOST)
+        json_set_str(j, "remedy", agent_rejoin(a, text));
+    return j;
+}
+
 static struct json *outbox_json(struct agent *a)
 {
     struct outbox_stats s = { 0 };
@@ -138,6 +159,7 @@ static int op_status(struct client *c, const struct json *q, struct err *e)
                  a->lease == NULL ? "disabled" : (a->is_holder ? "held" : (a->other_holder[0] != '\0' ? "another agent's" : "unknown")));
     json_set_int(j, "wakeups", (int64_t)loop_wakeups(a->seams.loop));
     json_set(j, "link", link_json(a, c->control->conf.trouble));
+    json_set(j, "credential", credential_json(a));
     json_set(j, "outbox", outbox_json(a));
     json_set(j, "engine", engine_json(a));
     json_set(j, "store", store_json(a));

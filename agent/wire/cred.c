@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "wire/http_tls.h"
+#include "wire/token.h"
 
 #define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -19,11 +20,12 @@ static void drop(char **member)
 
 void cred_fini(struct cred *c)
 {
-    char **all[] = { &c->server, &c->ca_pem, &c->token,      &c->cert_pem, &c->key_pem,   &c->server_name,
-                     &c->proxy,  &c->ns,     &c->token_file, &c->ca_file,  &c->cert_file, &c->key_file };
+    char **all[] = { &c->server, &c->ca_pem,  &c->token,         &c->cert_pem,   &c->key_pem, &c->server_name, &c->proxy,
+                     &c->ns,     &c->cluster, &c->received_boot, &c->token_file, &c->ca_file, &c->cert_file,   &c->key_file };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         drop(all[i]);
+    c->received_ms = c->received_s = 0;
 }
 
 int cred_set(char **member, const char *s, struct err *e)
@@ -124,6 +126,79 @@ int cred_in_cluster(struct cred *out, struct disk *d, const char *host, const ch
     if (rc == 0)
         rc = read_file(d, SERVICE_ACCOUNT_DIR "/namespace", 256, &out->ns, e);
     return rc;
+}
+
+// --- what proves who we are -----------------------------------------------------------------------------------------------------
+
+int cred_received(struct cred *c, struct clock *clock, int64_t server_s, struct err *e)
+{
+    struct instant now;
+
+    clock_instant(clock, &now);
+    int rc = cred_set(&c->received_boot, now.boot_id, e);
+    if (rc == 0) {
+        c->received_ms = now.boot_ms;
+        c->received_s = server_s;
+    }
+    return rc;
+}
+
+bool cred_lifetime(const struct cred *c, int64_t *began, int64_t *expires)
+{
+    struct token_claims claims;
+
+    *began = *expires = 0;
+    if (c->token != NULL) {
+        if (token_read(c->token, &claims, NULL) < 0)
+            return false;
+        *began = claims.issued;
+        *expires = claims.expires;
+    } else if (c->cert_pem == NULL || tls_cert_dates(c->cert_pem, began, expires, NULL) < 0) {
+        return false;
+    } else if (c->received_s > *began && c->received_s < *expires) {
+        *began = c->received_s; // a signer sets the beginning back, for those whose clock is late
+    }
+    return *expires > 0;
+}
+
+int cred_take_proof(struct cred *c, const struct cred *from, struct err *e)
+{
+    CLEANUP(cred_fini) struct cred copy = { 0 };
+    int rc = cred_set(&copy.token, from->token, e);
+
+    if (rc == 0)
+        rc = cred_set(&copy.cert_pem, from->cert_pem, e);
+    if (rc == 0)
+        rc = cred_set(&copy.key_pem, from->key_pem, e);
+    if (rc == 0)
+        rc = cred_set(&copy.received_boot, from->received_boot, e);
+    if (rc < 0)
+        return rc;
+    char **to[] = { &c->token, &c->cert_pem, &c->key_pem, &c->received_boot };
+    char **of[] = { &copy.token, &copy.cert_pem, &copy.key_pem, &copy.received_boot };
+    for (size_t i = 0; i < ARRAY_LEN(to); i++) {
+        drop(to[i]);
+        *to[i] = steal(*of[i]);
+    }
+    c->received_ms = from->received_ms;
+    c->received_s = from->received_s;
+    return 0;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+bool cred_same_proof(const struct cred *a, const struct cred *b)
+{
+    return same_text(a->token, b->token) && same_text(a->cert_pem, b->cert_pem) && same_text(a->key_pem, b->key_pem);
+}
+
+bool cred_same_place(const struct cred *a, const struct cred *b)
+{
+    return same_text(a->server, b->server) && same_text(a->ca_pem, b->ca_pem) && same_text(a->server_name, b->server_name) &&
+           same_text(a->proxy, b->proxy) && same_text(a->ns, b->ns);
 }
 
 // --- which CA --------------------------------------------------------------------------------------------------------------------

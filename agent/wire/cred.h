@@ -22,6 +22,11 @@ struct cred {
     char *server_name;
     char *proxy; // may hold a password: secret
     char *ns;    // namespace named by the source, NULL = not named
+    // Of an identity only.
+    char *cluster; // uid of the cluster's kube-system when it was joined, NULL = not known
+    // When the token or certificate came: in which boot, its boot-time, and the server's own time in seconds; NULL, 0 = not known.
+    char *received_boot;
+    int64_t received_ms, received_s;
     // Where to read again; NULL = the value above is all there is.
     char *token_file, *ca_file, *cert_file, *key_file;
 };
@@ -44,6 +49,17 @@ int cred_in_cluster(struct cred *out, struct disk *d, const char *host, const ch
 // identity.json.prev and read when the file is damaged. E_NOTFOUND: not joined.
 int cred_load_identity(struct cred *out, struct disk *d, const char *state_dir, char node[254], struct err *e) MUST_USE;
 int cred_save_identity(const struct cred *c, struct disk *d, const char *state_dir, const char *node, struct err *e) MUST_USE;
+// The one before, as it lies beside it. E_NOTFOUND: there is none.
+int cred_load_previous(struct cred *out, struct disk *d, const char *state_dir, char node[254], struct err *e) MUST_USE;
+// It came just now; server_s: the server's time of its answer, 0 = not told.
+int cred_received(struct cred *c, struct clock *clock, int64_t server_s, struct err *e) MUST_USE;
+// When the token, or else the client certificate, began and ends, in seconds since 1970 by the server's clock. False: it does not say.
+bool cred_lifetime(const struct cred *c, int64_t *began, int64_t *expires);
+// Takes over what proves who we are (token, certificate, key, when they came) and leaves the rest. E_NOMEM: unchanged.
+int cred_take_proof(struct cred *c, const struct cred *from, struct err *e) MUST_USE;
+// Whether both prove themselves by the same token and certificate; whether both are of the same server, CA, namespace and so on.
+bool cred_same_proof(const struct cred *a, const struct cred *b);
+bool cred_same_place(const struct cred *a, const struct cred *b);
 
 // Reads the files again. *changed says whether anything differs. Keeps all old values on any error (returned).
 int cred_reload(struct cred *c, struct disk *d, bool *changed, struct err *e) MUST_USE;

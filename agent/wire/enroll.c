@@ -12,6 +12,7 @@ enum { YEAR_S = 365 * 24 * 3600, TOKEN_FILE_MAX = 512 * 1024, HASH_TEXT_LEN = 7 
 #define NEW_COMMAND "`limpetctl node add NAME --replace` makes a new join command"
 
 static const struct kube_type service_accounts = { "", "v1", "serviceaccounts" };
+static const struct kube_type namespaces = { "", "v1", "namespaces" };
 
 static void free_secret(char **s)
 {
@@ -231,6 +232,8 @@ struct joining {
     struct loop *loop;
     char *ca_pem;
     char *join_token, *token; // secret: ours for an hour, and the one to keep
+    char *cluster;
+    int64_t server_s; // the server's time when the token came
     struct token_claims claims;
 };
 
@@ -239,6 +242,7 @@ static void joining_fini(struct joining *j)
     free_secret(&j->ca_pem);
     free_secret(&j->join_token);
     free_secret(&j->token);
+    free_secret(&j->cluster);
 }
 
 static int check_conf(const struct enroll_conf *c, struct err *e)
@@ -299,7 +303,31 @@ static int exchange(struct joining *j, struct transport *t, struct err *e)
         rc = kube_wait(j->loop, &call, e);
     if (rc < 0)
         return explain_refusal(rc, e);
+    j->server_s = call.http.head.date_sec;
     return enroll_token_of(&call.answer, &j->token, e);
+}
+
+// Which cluster it is. An account that may not ask leaves it open.
+static int ask_cluster(struct joining *j, struct transport *t, struct err *e)
+{
+    CLEANUP(kube_call_fini) struct kube_call call;
+    AUTO_JSON struct json *ns = NULL;
+    struct kube k = { .transport = t, .clock = loop_clock(j->loop) };
+    struct err why = ERR_INIT;
+
+    kube_call_init(&call, &k);
+    int rc = kube_get(&call, &namespaces, NULL, "kube-system", &why);
+    if (rc == 0)
+        rc = kube_wait(j->loop, &call, &why);
+    if (rc < 0 && why.http != 0)
+        return 0;
+    if (rc < 0) {
+        *e = why;
+        return err_wrap(e, "asking which cluster it is");
+    }
+    if (json_parse(&ns, buf_str(&call.answer), call.answer.len, NULL) < 0)
+        return 0;
+    return cred_set(&j->cluster, json_str(json_path(ns, "metadata.uid")), e);
 }
 
 static int trade_token(struct joining *j, struct err *e)
@@ -313,6 +341,8 @@ static int trade_token(struct joining *j, struct err *e)
     rc = http_set_bearer(t, j->join_token, e);
     if (rc == 0)
         rc = exchange(j, t, e);
+    if (rc == 0)
+        rc = ask_cluster(j, t, e);
     transport_free(t);
     return rc;
 }
@@ -325,8 +355,11 @@ static int fill(struct cred *out, struct joining *j, struct err *e)
         rc = cred_set(&out->ns, j->conf->ns, e);
     if (rc == 0)
         rc = cred_set(&out->proxy, j->conf->proxy, e);
+    if (rc == 0)
+        rc = cred_received(out, loop_clock(j->loop), j->server_s, e);
     if (rc < 0)
         return rc;
+    out->cluster = steal(j->cluster);
     out->ca_pem = steal(j->ca_pem);
     out->token = steal(j->token);
     return 0;

@@ -21,7 +21,7 @@ struct enroll_conf {
     const char *token;           // what the token file holds (enroll_parse_token); secret, not kept
     int64_t lifetime_s;          // asked for, 0 = a year; the server may return less
 };
-// Fills `out` (server, CA, token, namespace); the caller saves it. E_AUTH: wrong hash or token (says which), E_INVAL: a token for
+// Fills `out` (server, CA, token, namespace, cluster); the caller saves it. E_AUTH: wrong hash or token (says which), E_INVAL: a token for
 // another namespace, an http:// server, E_OFFLINE ...
 int enroll_join(struct cred *out, struct loop *l, const struct enroll_conf *c, struct err *e) MUST_USE;
 
@@ -29,13 +29,25 @@ int enroll_join(struct cred *out, struct loop *l, const struct enroll_conf *c, s
 // the token is secret.
 int enroll_parse_token(const char *text, size_t len, char **token, char **ca_pem, struct err *e) MUST_USE;
 
-// Renewal at a random point of 70-90 % of the token's life (from the expiry that the server set). While the clock is untrusted it waits:
-// nothing is known about the age then. A token without an expiry is left alone. A new one is stored (the previous identity is
-// kept as identity.json.prev), put into *c and given to the transport.
+// Renewal at a random point of 70-90 % of the token's life: from the expiry that the server set, by boot-time where the token came in this
+// boot, else by the wall clock. While that is untrusted it waits: nothing is known about the age then. A token without an expiry is left
+// alone. A new one is stored (the previous identity is kept as identity.json.prev), put into *c and given to the transport.
 struct enroll_renew;
 int enroll_renew_new(struct enroll_renew **out, struct loop *l, struct kube *k, struct disk *d, const char *state_dir, const char *node,
                      struct cred *c, struct transport *t, struct err *e) MUST_USE;
 void enroll_renew_free(struct enroll_renew *r);
+
+// What became of the credential in use.
+enum enroll_look {
+    ENROLL_SAME,     // nothing better is known
+    ENROLL_SWITCHED, // another one is in use from now on
+    ENROLL_OTHER,    // the identity file speaks of another server or node: begin anew
+};
+// Reads the identity file again: another hand may have put a new one there.
+enum enroll_look enroll_renew_look(struct enroll_renew *r);
+// The server refused the credential (401). Unless the file has a new one, the one before is tried, once for each that is refused: it asks
+// for a new token at once, and when it is refused, too, the refused one is in use again.
+enum enroll_look enroll_renew_refused(struct enroll_renew *r);
 
 // Starts the TokenRequest of ServiceAccount ns/account; lifetime_s 0 = a year.
 int enroll_request_token(struct kube_call *call, const char *ns, const char *account, int64_t lifetime_s, struct err *e) MUST_USE;

@@ -19,6 +19,7 @@ static const struct {
     { "token", offsetof(struct cred, token), false },       { "clientCertificate", offsetof(struct cred, cert_pem), false },
     { "clientKey", offsetof(struct cred, key_pem), false }, { "serverName", offsetof(struct cred, server_name), false },
     { "proxy", offsetof(struct cred, proxy), false },       { "namespace", offsetof(struct cred, ns), true },
+    { "cluster", offsetof(struct cred, cluster), false },   { "receivedBoot", offsetof(struct cred, received_boot), false },
 };
 
 static char **member_of(struct cred *c, size_t i)
@@ -43,6 +44,8 @@ static int fill(struct cred *out, char node[254], const struct json *j, struct e
         if (rc < 0)
             return rc;
     }
+    if (!json_i64(json_get(j, "receivedBootMs"), &out->received_ms) || !json_i64(json_get(j, "receivedServerTime"), &out->received_s))
+        out->received_ms = out->received_s = 0;
     strcpy(node, name);
     return 0;
 }
@@ -63,19 +66,34 @@ static int load(struct cred *out, struct disk *d, const char *path, char node[25
 int cred_load_identity(struct cred *out, struct disk *d, const char *state_dir, char node[254], struct err *e)
 {
     char path[4096], prev[4096];
+    struct err why = ERR_INIT, ignored = ERR_INIT;
 
     snprintf(path, sizeof path, "%s/identity.json", state_dir);
     snprintf(prev, sizeof prev, "%s/identity.json.prev", state_dir);
-    int rc = load(out, d, path, node, e);
-    if (rc != E_CORRUPT)
-        return rc;
-    cred_fini(out);
-    if (load(out, d, prev, node, NULL) < 0) {
+    int rc = load(out, d, path, node, &why);
+    if (rc == E_CORRUPT) {
         cred_fini(out);
-        return rc;
+        rc = load(out, d, prev, node, &ignored) < 0 ? E_CORRUPT : 0;
     }
-    log_warn("cred", "identity-damaged using=%s", prev);
-    return 0;
+    if (rc == 0 && why.cls != 0)
+        log_warn("cred", "identity-damaged using=%s", prev);
+    if (rc < 0)
+        cred_fini(out);
+    if (rc < 0 && e != NULL)
+        *e = why;
+    return rc;
+}
+
+int cred_load_previous(struct cred *out, struct disk *d, const char *state_dir, char node[254], struct err *e)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/identity.json.prev", state_dir);
+    struct err why = ERR_INIT;
+    int rc = load(out, d, path, node, &why);
+    if (rc < 0 && e != NULL)
+        *e = why;
+    return rc;
 }
 
 static int print(const struct cred *c, const char *node, struct buf *out, struct err *e)
@@ -87,18 +105,25 @@ static int print(const struct cred *c, const char *node, struct buf *out, struct
     json_set_str(j, "node", node);
     for (size_t i = 0; i < ARRAY_LEN(members); i++)
         json_set_str(j, members[i].key, *member_of(&copy, i));
+    if (c->received_boot != NULL) {
+        json_set_int(j, "receivedBootMs", c->received_ms);
+        json_set_int(j, "receivedServerTime", c->received_s);
+    }
     if (!json_ok())
         return err_set(e, E_NOMEM, "no memory for the identity");
     return json_print(j, out, e);
 }
 
+// A damaged one is not kept: until the new one is written, the one before is all that there is.
 static int keep_previous(struct disk *d, const char *path, const char *prev, struct err *e)
 {
     CLEANUP(buf_wipe) struct buf old = BUF_INIT(IDENTITY_MAX);
-    struct err why = ERR_INIT;
+    CLEANUP(cred_fini) struct cred readable = { 0 };
+    struct err why = ERR_INIT, damage = ERR_INIT;
+    char node[254];
     int rc = fs_read(d, path, IDENTITY_MAX, 0, &old, &why);
 
-    if (rc == E_NOTFOUND)
+    if (rc == E_NOTFOUND || (rc == 0 && load(&readable, d, path, node, &damage) == E_CORRUPT))
         return 0;
     if (rc == 0)
         return fs_write(d, prev, buf_str(&old), old.len, 0600, 0, e);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Renewal of the node's own token (wire/enroll.h).
+// Renewal of the node's own token, and what to do when it is refused (wire/enroll.h).
 #include <string.h>
 
 #include "base/log.h"
@@ -20,24 +20,58 @@ struct enroll_renew {
     struct timer timer;
     struct kube_call call;
     struct token_claims claims;
-    int64_t due_s;    // wall time of the renewal, 0 = never
-    int64_t retry_ms; // wait after a failure
+    int64_t life_s;      // of the credential in use, 0 = it names no end
+    int64_t due_s;       // wall time of the renewal, 0 = never
+    int64_t due_boot_ms; // boot-time of the renewal, 0 = the credential is of another boot
+    int64_t retry_ms;    // wait after a failure
+    bool tried_previous; // for the credential that is in the file now
+    bool on_previous;    // that one is in use
+    bool asks_as_previous;
 };
 
+// --- when ------------------------------------------------------------------------------------------------------------------------
+
 // Somewhere between 70 and 90 % of the life, so that nodes joined together do not renew together.
-static int64_t due_at(const struct token_claims *t, struct clock *c)
+static int64_t due_after(int64_t life_s, struct clock *c)
 {
-    if (t->expires <= 0 || t->issued <= 0 || t->expires <= t->issued)
-        return 0;
-    int64_t life = t->expires - t->issued;
-    return t->issued + life / 100 * 70 + clock_rand(c, life / 100 * 20);
+    return life_s * 7 / 10 + clock_rand(c, life_s / 5);
 }
 
-static void read_token(struct enroll_renew *r)
+// A wall clock may lie; how long ago it came in this boot is known for certain.
+static int64_t boot_time_of(const struct cred *cred, int64_t after_s, struct clock *c)
 {
-    r->due_s = 0;
-    if (r->cred->token != NULL && token_read(r->cred->token, &r->claims, NULL) == 0 && r->claims.account[0] != '\0')
-        r->due_s = due_at(&r->claims, loop_clock(r->loop));
+    struct instant now;
+
+    clock_instant(c, &now);
+    if (cred->received_boot == NULL || strcmp(cred->received_boot, now.boot_id) != 0 || cred->received_ms > now.boot_ms)
+        return 0;
+    return cred->received_ms + after_s * 1000;
+}
+
+static void plan(struct enroll_renew *r)
+{
+    struct clock *c = loop_clock(r->loop);
+    int64_t began, expires;
+
+    r->life_s = r->due_s = r->due_boot_ms = 0;
+    r->claims = (struct token_claims){ 0 };
+    if (r->cred->token == NULL || token_read(r->cred->token, &r->claims, NULL) < 0 || r->claims.account[0] == '\0')
+        return;
+    if (!cred_lifetime(r->cred, &began, &expires) || began <= 0 || expires <= began)
+        return;
+    r->life_s = expires - began;
+    int64_t after = due_after(r->life_s, c);
+    r->due_s = began + after;
+    r->due_boot_ms = boot_time_of(r->cred, after, c);
+}
+
+static bool is_due(const struct enroll_renew *r)
+{
+    struct clock *c = loop_clock(r->loop);
+
+    if (r->due_boot_ms != 0)
+        return clock_boot(c) >= r->due_boot_ms;
+    return clock_trusted(c) && clock_wall_us(c) / 1000000 >= r->due_s;
 }
 
 static void look_in(struct enroll_renew *r, int64_t ms)
@@ -46,31 +80,133 @@ static void look_in(struct enroll_renew *r, int64_t ms)
         log_error("enroll", "no-timer");
 }
 
+// No longer than a twentieth of the life: what is left when it is due is a tenth at least.
+static int64_t longest_wait(const struct enroll_renew *r, int64_t most_ms)
+{
+    return MAX(MIN(most_ms, r->life_s * 50), (int64_t)RETRY_MIN_MS);
+}
+
 static void look_again(struct enroll_renew *r)
 {
-    int64_t left_s = r->due_s - clock_wall_us(loop_clock(r->loop)) / 1000000;
+    struct clock *c = loop_clock(r->loop);
+    int64_t left_ms = r->due_boot_ms != 0 ? r->due_boot_ms - clock_boot(c) : r->due_s * 1000 - clock_wall_us(c) / 1000;
 
-    if (r->due_s != 0)
-        look_in(r, left_s > 0 ? MIN(left_s * 1000, LOOK_MS) : LOOK_MS);
+    if (r->due_s == 0)
+        timer_cancel(r->loop, &r->timer);
+    else if (left_ms > 0)
+        look_in(r, MIN(left_ms, longest_wait(r, LOOK_MS)));
+    else
+        look_in(r, is_due(r) ? 0 : longest_wait(r, LOOK_MS));
 }
 
 static void retry(struct enroll_renew *r, const struct err *e)
 {
-    log_warn("enroll", "renewal-failed class=%s retry_s=%lld error=\"%s\"", err_word(e->cls), (long long)r->retry_ms / 1000, e->msg);
-    look_in(r, MAX(r->retry_ms, e->retry_after_ms));
-    r->retry_ms = MIN(r->retry_ms * 2, RETRY_MAX_MS);
+    int64_t ms = r->retry_ms / 2 + clock_rand(loop_clock(r->loop), r->retry_ms / 2);
+
+    ms = MAX(ms, e->retry_after_ms);
+    log_warn("enroll", "renewal-failed class=%s retry_s=%lld error=\"%s\"", err_word(e->cls), (long long)ms / 1000, e->msg);
+    look_in(r, ms);
+    r->retry_ms = MIN(r->retry_ms * 2, longest_wait(r, RETRY_MAX_MS));
 }
 
-// Stored first: a credential that only lives in memory would be lost with the next boot, together with the one it replaced.
-static int adopt(struct enroll_renew *r, char **token, struct err *e)
-{
-    struct cred next = *r->cred;
+// --- which -----------------------------------------------------------------------------------------------------------------------
 
-    next.token = *token;
-    int rc = cred_save_identity(&next, r->disk, r->state_dir, r->node, e);
+// `next` is in use from now on; what waits for the old one's age waits for the new one's.
+static int use(struct enroll_renew *r, const struct cred *next, struct err *e)
+{
+    int rc = http_set_identity(r->transport, r->cred->ca_pem, next->cert_pem, next->key_pem, e);
+
     if (rc == 0)
-        rc = http_set_bearer(r->transport, *token, e);
-    return rc == 0 ? cred_set(&r->cred->token, *token, e) : rc;
+        rc = http_set_bearer(r->transport, next->token, e);
+    if (rc == 0)
+        rc = cred_take_proof(r->cred, next, e);
+    if (rc == 0)
+        plan(r);
+    return rc;
+}
+
+// What comes from a file is in use, or nothing has changed.
+static bool switch_to(struct enroll_renew *r, const struct cred *next)
+{
+    struct err e = ERR_INIT;
+
+    if (use(r, next, &e) == 0)
+        return true;
+    log_warn("enroll", "not-usable class=%s error=\"%s\"", err_word(e.cls), e.msg);
+    return false;
+}
+
+enum enroll_look enroll_renew_look(struct enroll_renew *r)
+{
+    CLEANUP(cred_fini) struct cred stored = { 0 };
+    char node[254] = "";
+
+    // Not to be read now is no news.
+    if (cred_load_identity(&stored, r->disk, r->state_dir, node, NULL) < 0)
+        return ENROLL_SAME;
+    if (!cred_same_place(&stored, r->cred) || strcmp(node, r->node) != 0)
+        return ENROLL_OTHER;
+    if (r->on_previous || cred_same_proof(&stored, r->cred) || !switch_to(r, &stored))
+        return ENROLL_SAME;
+    log_info("enroll", "found-new-credential");
+    r->tried_previous = false;
+    r->retry_ms = RETRY_MIN_MS;
+    look_again(r);
+    return ENROLL_SWITCHED;
+}
+
+static bool load_previous(struct enroll_renew *r, struct cred *previous)
+{
+    char node[254] = "";
+
+    return cred_load_previous(previous, r->disk, r->state_dir, node, NULL) == 0 && strcmp(node, r->node) == 0 &&
+           cred_same_place(previous, r->cred) && !cred_same_proof(previous, r->cred);
+}
+
+enum enroll_look enroll_renew_refused(struct enroll_renew *r)
+{
+    CLEANUP(cred_fini) struct cred previous = { 0 };
+    enum enroll_look found = enroll_renew_look(r);
+
+    if (found != ENROLL_SAME || r->tried_previous)
+        return found;
+    r->tried_previous = true;
+    if (!load_previous(r, &previous) || !switch_to(r, &previous))
+        return ENROLL_SAME;
+    log_warn("enroll", "refused using=\"the credential before it\"");
+    r->on_previous = true;
+    look_in(r, 0); // a new token shows at once whether it is accepted
+    return ENROLL_SWITCHED;
+}
+
+// The one before is refused, too: back to the one that was stored last.
+static void go_back(struct enroll_renew *r)
+{
+    CLEANUP(cred_fini) struct cred stored = { 0 };
+    char node[254];
+
+    log_warn("enroll", "previous-refused");
+    r->on_previous = false;
+    if (cred_load_identity(&stored, r->disk, r->state_dir, node, NULL) == 0)
+        (void)switch_to(r, &stored);
+}
+
+// --- renewing --------------------------------------------------------------------------------------------------------------------
+
+// Stored first: a credential that only lives in memory would be lost with the next boot, together with the one it replaced.
+static int adopt(struct enroll_renew *r, char *token, struct err *e)
+{
+    struct cred next = *r->cred; // its texts stay the old one's
+
+    next.token = token;
+    next.cert_pem = next.key_pem = next.received_boot = NULL;
+    int rc = cred_received(&next, loop_clock(r->loop), r->call.http.head.date_sec, e);
+    if (rc == 0)
+        rc = cred_save_identity(&next, r->disk, r->state_dir, r->node, e);
+    if (rc == 0)
+        rc = use(r, &next, e);
+    free(next.received_boot);
+    return rc;
 }
 
 static int take_answer(struct enroll_renew *r, struct err *e)
@@ -80,7 +216,7 @@ static int take_answer(struct enroll_renew *r, struct err *e)
 
     if (rc < 0)
         return rc;
-    rc = adopt(r, &token, e);
+    rc = adopt(r, token, e);
     explicit_bzero(token, strlen(token));
     free(token);
     return rc;
@@ -94,12 +230,14 @@ static void on_answer(struct kube_call *call, struct err *e)
     if (e == NULL && take_answer(r, &why) < 0)
         e = &why;
     buf_wipe(&r->call.answer);
+    if (e != NULL && e->http == 401 && r->asks_as_previous)
+        go_back(r);
     if (e != NULL) {
         retry(r, e);
         return;
     }
     r->retry_ms = RETRY_MIN_MS;
-    read_token(r);
+    r->on_previous = r->tried_previous = false;
     log_info("enroll", "renewed expires=%lld", (long long)r->claims.expires);
     look_again(r);
 }
@@ -107,16 +245,20 @@ static void on_answer(struct kube_call *call, struct err *e)
 static void on_timer(struct timer *t)
 {
     struct enroll_renew *r = container_of(t, struct enroll_renew, timer);
-    struct clock *c = loop_clock(r->loop);
     struct err e = ERR_INIT;
 
-    if (!clock_trusted(c) || clock_wall_us(c) / 1000000 < r->due_s) {
+    if (r->call.active) // its end sets the timer again
+        return;
+    if (!r->on_previous && !is_due(r)) {
         look_again(r);
         return;
     }
-    if (enroll_request_token(&r->call, r->claims.ns, r->claims.account, r->claims.expires - r->claims.issued, &e) < 0)
+    r->asks_as_previous = r->on_previous;
+    if (enroll_request_token(&r->call, r->claims.ns, r->claims.account, r->life_s, &e) < 0)
         retry(r, &e);
 }
+
+// --- life ------------------------------------------------------------------------------------------------------------------------
 
 int enroll_renew_new(struct enroll_renew **out, struct loop *l, struct kube *k, struct disk *d, const char *state_dir, const char *node,
                      struct cred *c, struct transport *t, struct err *e)
@@ -136,9 +278,8 @@ int enroll_renew_new(struct enroll_renew **out, struct loop *l, struct kube *k, 
         enroll_renew_free(r);
         return rc;
     }
-    read_token(r);
-    if (r->due_s != 0)
-        look_in(r, 0);
+    plan(r);
+    look_again(r);
     *out = r;
     return 0;
 }

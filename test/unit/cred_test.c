@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fake_clock.h"
 #include "tap.h"
 
 static char root[300];
@@ -130,6 +131,133 @@ static void test_identity(void)
     cred_fini(&back);
 }
 
+// --- a power cut while an identity is saved: the disk does `cut` writes more, and the next one as far as `last` says
+
+enum last { NOT_BEGUN, HALF_A_TEMPORARY, RENAMED }; // how far a write came
+static struct {
+    struct disk disk;
+    struct disk_ops ops;
+    int left;
+    enum last last;
+} cut;
+
+static int cut_write(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags,
+                     struct err *e)
+{
+    char temporary[300];
+    (void)d;
+    if (cut.left-- > 0)
+        return disk->ops->write(disk, path, p, n, mode, uid, gid, flags, e);
+    snprintf(temporary, sizeof temporary, "%s.torn", path);
+    if (cut.last == HALF_A_TEMPORARY && disk->ops->write(disk, temporary, p, n / 2, mode, uid, gid, flags, NULL) < 0)
+        diag("no temporary");
+    if (cut.last == RENAMED && disk->ops->write(disk, path, p, n, mode, uid, gid, flags, NULL) < 0)
+        diag("not written");
+    return err_set(e, E_IO, "the power is gone");
+}
+
+static int cut_read(struct disk *d, const char *path, size_t max, unsigned flags, struct buf *out, struct err *e)
+{
+    (void)d;
+    return disk->ops->read(disk, path, max, flags, out, e);
+}
+
+static void cut_after(int writes, enum last last)
+{
+    cut.ops = *disk->ops;
+    cut.ops.write = cut_write;
+    cut.ops.read = cut_read;
+    cut.disk = (struct disk){ .ops = &cut.ops, .root = disk->root };
+    cut.left = writes;
+    cut.last = last;
+}
+
+static void save_with(struct disk *d, struct cred *c, const char *token, bool cuts)
+{
+    if (cred_set(&c->token, token, NULL) < 0)
+        abort();
+    int rc = cred_save_identity(c, d, "/state", "node.a", NULL);
+    if ((rc < 0) != cuts)
+        fail("saving %s: %d", token, rc);
+}
+
+static void is_private(const char *path)
+{
+    struct fs_stat st = { 0 };
+    if (disk->ops->stat(disk, path, 0, &st, NULL) == 0)
+        is_int(st.mode, 0600, "%s is readable for its owner only", path);
+}
+
+static void test_power_cut(void)
+{
+    struct cred c = { 0 };
+    bool damaged[] = { false, true };
+
+    if (cred_set(&c.server, "https://s", NULL) < 0 || cred_set(&c.ca_pem, "CA", NULL) < 0 || cred_set(&c.ns, "edge-a", NULL) < 0)
+        abort();
+    for (size_t d = 0; d < ARRAY_LEN(damaged); d++)
+        for (int writes = 0; writes < (damaged[d] ? 1 : 2); writes++)
+            for (enum last last = NOT_BEGUN; last <= RENAMED; last++) {
+                struct cred back = { 0 };
+                struct err e = ERR_INIT;
+                char node[254] = "";
+                make_dir("/state");
+                save_with(disk, &c, "first", false);
+                save_with(disk, &c, "second", false);
+                if (damaged[d])
+                    put("/state/identity.json", "{\"version\":1,\"tok");
+                cut_after(writes, last);
+                save_with(&cut.disk, &c, "third", true);
+                is_int(cred_load_identity(&back, disk, "/state", node, &e), 0, "field 11: cut in write %d (%d)%s: there is an identity",
+                       writes, (int)last, damaged[d] ? ", the file was damaged" : "");
+                const char *want =
+                    damaged[d] ? (last == RENAMED ? "third" : "first") : (writes == 1 && last == RENAMED ? "third" : "second");
+                is_str(back.token, want, "field 11: a whole one");
+                is_private("/state/identity.json");
+                is_private("/state/identity.json.prev");
+                cred_fini(&back);
+                save_with(disk, &c, "fourth", false);
+                is_int(cred_load_identity(&back, disk, "/state", node, &e), 0, "and the next one");
+                is_str(back.token, "fourth", "is taken");
+                cred_fini(&back);
+            }
+    cred_fini(&c);
+}
+
+static void test_lifetime(void)
+{
+    struct cred c = { 0 }, other = { 0 };
+    struct fake_clock clock;
+    struct cred back = { 0 };
+    char node[254] = "";
+    int64_t began, expires;
+
+    fake_clock_init(&clock, 7);
+    ok(!cred_lifetime(&c, &began, &expires), "nothing has no lifetime");
+    // {"sub":"system:serviceaccount:ns:sa","exp":1700000000,"iat":1600000000}
+    ok(cred_set(&c.token, "e30.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6bnM6c2EiLCJleHAiOjE3MDAwMDAwMDAsImlhdCI6MTYwMDAwMDAwMH0.x", NULL) ==
+               0 &&
+           cred_lifetime(&c, &began, &expires),
+       "a token has");
+    ok(began == 1600000000 && expires == 1700000000, "that of its claims");
+    is_int(cred_received(&c, &clock.clock, 1600000005, NULL), 0, "when it came");
+    ok(cred_set(&c.server, "https://s", NULL) == 0 && cred_set(&c.ca_pem, "CA", NULL) == 0 && cred_set(&c.ns, "n", NULL) == 0 &&
+           cred_set(&c.cluster, "uid-1", NULL) == 0,
+       "and of which cluster it is");
+    make_dir("/state");
+    is_int(cred_save_identity(&c, disk, "/state", "a", NULL), 0, "is kept");
+    is_int(cred_load_identity(&back, disk, "/state", node, NULL), 0, "and read");
+    is_str(back.received_boot, c.received_boot, "its boot");
+    ok(back.received_ms == c.received_ms && back.received_s == 1600000005, "and its times");
+    is_str(back.cluster, "uid-1", "its cluster");
+    ok(cred_same_proof(&c, &back) && cred_same_place(&c, &back), "the two are the same");
+    ok(cred_set(&other.token, "t", NULL) == 0 && cred_take_proof(&back, &other, NULL) == 0, "another proof");
+    ok(!cred_same_proof(&c, &back) && cred_same_place(&c, &back) && back.received_boot == NULL, "for the same place");
+    cred_fini(&c);
+    cred_fini(&other);
+    cred_fini(&back);
+}
+
 static void test_ca(void)
 {
     char cmd[1000], want[128], hash[72];
@@ -171,6 +299,8 @@ int main(void)
     test_reload();
     test_in_cluster();
     test_identity();
+    test_power_cut();
+    test_lifetime();
     test_ca();
     disk_free(disk);
     char cmd[400];

@@ -219,18 +219,21 @@ static void end_renewal(struct renewal *n)
 
 static void test_due(void)
 {
-    struct token_claims t = { .issued = 1000, .expires = 2000 };
     int64_t least = INT64_MAX, most = 0;
 
     for (int i = 0; i < 1000; i++) {
-        int64_t at = due_at(&t, &g.clock.clock);
+        int64_t at = due_after(1000, &g.clock.clock);
         least = MIN(least, at);
         most = MAX(most, at);
     }
-    ok(least >= 1700 && least < 1720 && most <= 1900 && most > 1880, "due between 70 and 90 %% of the life: %d to %d", (int)least,
-       (int)most);
-    t.expires = 0;
-    is_int(due_at(&t, &g.clock.clock), 0, "never without an expiry");
+    ok(least >= 700 && least < 720 && most <= 900 && most > 880, "due between 70 and 90 %% of the life: %d to %d", (int)least, (int)most);
+}
+
+// As after a reboot: how long ago it came is not known.
+static void other_boot(struct renewal *n)
+{
+    if (cred_set(&n->cred.received_boot, "another", NULL) < 0)
+        abort();
 }
 
 static void test_renewal(void)
@@ -245,6 +248,12 @@ static void test_renewal(void)
     turn_for(&g, 100);
     is_str(n.cred.token, first, "a fresh token is not renewed");
     enroll_renew_free(n.r);
+    g.clock.wall_shift_us = INT64_C(1000000) * YEAR_S / 100 * 95;
+    start_renewal(&n);
+    turn_for(&g, 100);
+    is_str(n.cred.token, first, "nor one of this boot for what the wall clock says");
+    enroll_renew_free(n.r);
+    other_boot(&n);
 
     g.clock.wall_shift_us = INT64_C(1000000) * YEAR_S / 100 * 95;
     g.clock.synced = false;
@@ -281,6 +290,7 @@ static void test_failed_renewal(void)
     begin_renewal(&n, "shy");
     AUTO_FREE char *first = strdup(n.cred.token);
     is_int(http_set_bearer(n.t, "revoked", NULL), 0, "the server stops accepting the token");
+    other_boot(&n);
     g.clock.wall_shift_us = INT64_C(1000000) * YEAR_S / 100 * 95;
     start_renewal(&n);
     for (int i = 0; i < 600 && n.r->retry_ms == RETRY_MIN_MS; i++)
@@ -290,6 +300,97 @@ static void test_failed_renewal(void)
     is_str(n.cred.token, first, "and the old token stays");
     end_renewal(&n);
     g.clock.wall_shift_us = 0;
+}
+
+// A token of this boot, when the wall clock lies in the past: it is renewed all the same.
+static void test_boot_time(void)
+{
+    struct renewal n;
+
+    begin_renewal(&n, "shy");
+    AUTO_FREE char *first = strdup(n.cred.token);
+    n.cred.received_ms -= INT64_C(1000) * YEAR_S / 100 * 95;
+    g.clock.wall_shift_us = -INT64_C(1000000) * YEAR_S * 20;
+    g.clock.synced = false;
+    start_renewal(&n);
+    for (int i = 0; i < 600 && strcmp(n.cred.token, first) == 0; i++)
+        turn_for(&g, 100);
+    ok(strcmp(n.cred.token, first) != 0, "by boot-time it is old, whatever the wall clock says");
+    ok(n.r->due_boot_ms > clock_boot(&g.clock.clock), "the new one is due by boot-time, too");
+    end_renewal(&n);
+    g.clock.wall_shift_us = 0;
+    g.clock.synced = true;
+}
+
+// The token in use, and in the file, is one that the server does not take.
+static void spoil(struct renewal *n, const char *tail)
+{
+    size_t len = strlen(n->cred.token);
+    AUTO_FREE char *bad = strdup(n->cred.token);
+
+    memcpy(bad + len - 4, tail, 4);
+    if (cred_set(&n->cred.token, bad, NULL) < 0 || cred_save_identity(&n->cred, n->disk, n->dir, "a", NULL) < 0 ||
+        http_set_bearer(n->t, bad, NULL) < 0)
+        abort();
+}
+
+static bool wait_for_token(struct renewal *n, const char *other_than)
+{
+    for (int i = 0; i < 600 && (n->r->call.active || strcmp(n->cred.token, other_than) == 0); i++)
+        turn_for(&g, 100);
+    return strcmp(n->cred.token, other_than) != 0;
+}
+
+static void test_previous(void)
+{
+    struct renewal n;
+    struct cred stored = { 0 };
+    char node[254];
+
+    begin_renewal(&n, "shy");
+    spoil(&n, "gone");
+    AUTO_FREE char *refused = strdup(n.cred.token);
+    start_renewal(&n);
+    is_int(enroll_renew_look(n.r), ENROLL_SAME, "nothing new in the file");
+    is_int(enroll_renew_refused(n.r), ENROLL_SWITCHED, "refused: the one before is tried");
+    AUTO_FREE char *before = strdup(n.cred.token);
+    ok(strcmp(before, refused) != 0, "which is another one");
+    is_int(enroll_renew_refused(n.r), ENROLL_SAME, "a late refusal of the first is not one of the second");
+    is_str(n.cred.token, before, "which stays in use");
+    ok(wait_for_token(&n, before), "and gives a new one at once");
+    ok(strcmp(n.cred.token, refused) != 0 && !n.r->on_previous, "which is neither");
+    is_int(cred_load_identity(&stored, n.disk, n.dir, node, NULL), 0, "it is stored");
+    is_str(stored.token, n.cred.token, "at once");
+    cred_fini(&stored);
+    end_renewal(&n);
+
+    begin_renewal(&n, "shy");
+    spoil(&n, "lost");
+    spoil(&n, "gone");
+    AUTO_FREE char *last = strdup(n.cred.token);
+    start_renewal(&n);
+    is_int(enroll_renew_refused(n.r), ENROLL_SWITCHED, "both are refused: the one before is tried");
+    AUTO_FREE char *older = strdup(n.cred.token);
+    ok(wait_for_token(&n, older), "and left");
+    is_str(n.cred.token, last, "for the newest");
+    is_int(enroll_renew_refused(n.r), ENROLL_SAME, "and is not tried twice");
+    is_str(n.cred.token, last, "so that one stays");
+
+    // Somebody joins anew.
+    struct cred fresh = { 0 };
+    struct err e;
+    struct enroll_conf c = conf_for("shy");
+    c.ca_pem = g.ca;
+    is_int(join(&c, &fresh, &e), 0, "a new join");
+    is_int(cred_save_identity(&fresh, n.disk, n.dir, "a", NULL), 0, "is stored");
+    is_int(enroll_renew_refused(n.r), ENROLL_SWITCHED, "field 10: it is found at the next refusal");
+    is_str(n.cred.token, fresh.token, "and in use");
+    is_int(enroll_renew_look(n.r), ENROLL_SAME, "once");
+    is_int(cred_set(&fresh.ns, "edge-b", NULL), 0, "another namespace");
+    is_int(cred_save_identity(&fresh, n.disk, n.dir, "a", NULL), 0, "is stored");
+    is_int(enroll_renew_look(n.r), ENROLL_OTHER, "and is nothing to go on with");
+    cred_fini(&fresh);
+    end_renewal(&n);
 }
 
 int main(void)
@@ -307,6 +408,8 @@ int main(void)
     test_due();
     test_renewal();
     test_failed_renewal();
+    test_boot_time();
+    test_previous();
     http_rig_stop(&g);
     return done_testing();
 }
