@@ -74,6 +74,7 @@ static void on_link(void *ctx, enum link_state state, const char *why)
     bool online = state == LINK_ONLINE;
     a->is_online = online;
     agent_policy_link(a, state);
+    contact_link(a->contact, a->seams.clock, online);
     egress_online(a->egress, online);
     if (a->lease != NULL && online && !lease_is_running(a->lease))
         lease_start(a->lease);
@@ -407,11 +408,15 @@ static int make_network(struct agent *a, const struct agent_conf *c, struct err 
     a->kube = (struct kube){ .transport = a->seams.transport, .clock = a->seams.clock };
     int rc = load_holder(a, e);
     if (rc == 0)
+        rc = contact_new(&a->contact, &a->kube, a->ns, e);
+    if (rc == 0)
         rc = egress_new(&a->egress, l, &a->kube, a->outbox, a->cache, a->registry, &gc, e);
     if (rc == 0)
         rc = sync_new(&a->sync, l, &a->kube, a->db, a->cache, a->registry, &sc, e);
     if (rc == 0 && a->config->lease_enabled)
         rc = lease_new(&a->lease, l, &a->kube, &lc, e);
+    // A MetaServer answers from its cache: an answer of it proves no reach.
+    a->env.contact = a->config->server_metaserver ? NULL : a->contact;
     return rc;
 }
 
@@ -486,6 +491,7 @@ static void tear_down(struct agent *a)
     lease_free(a->lease);
     egress_free(a->egress);
     sync_free(a->sync);
+    contact_free(a->contact);
     engine_free(a->engine);
     refs_free(a->refs);
     registry_free(a->registry);

@@ -7,6 +7,7 @@
 #define FLOW_AGENT_H
 
 #include "config/config.h"
+#include "flow/contact.h"
 #include "flow/egress.h"
 #include "flow/lease.h"
 #include "flow/policy.h"
@@ -46,6 +47,7 @@ struct agent {
     struct sync *sync;
     struct lease *lease;
     struct egress *egress;
+    struct contact *contact;
     struct kube kube;
     struct kind_env env;
     struct node_facts facts;

@@ -2,7 +2,8 @@
 // edgeconfig — the kind EdgeConfig: files kept as given, with validation before and a command after a change.
 //
 // A pass looks at every file, and in this order, each only when needed: validates what is new, saves what lies there and writes the intents
-// (commit), gives back files that left the list, writes, runs the onChange that is owed. A file found changed by somebody else is drift: it
+// (commit), gives back files that left the list, writes, runs the onChange that is owed. A change that touches several files, or has
+// confirmSeconds, is made by edgeconfig_switch.c, all or none. A file found changed by somebody else is drift: it
 // is put right without validation, counted, and backed off from when the other writer keeps at it (edgeconfig_fight.h).
 // Directories made for a file are not removed with it. A deleted EdgeConfig gives its files back and runs no onChange: the command left
 // with the spec.
@@ -21,8 +22,6 @@ enum {
     DIFFERENCES_MAX = 16, // as the CRD bounds them
     CONFLICT_RETRY_MS = 30000,
     OWNER_RETRY_MS = 60000,
-    CHANGE_RETRY_FIRST_MS = 1000,
-    CHANGE_RETRY_MAX_MS = 300000,
     CHECK_MEMORY = 8 << 20,
 };
 
@@ -74,7 +73,7 @@ static bool cfg_disturbs(const struct kind *k, const struct kind_env *env, const
     (void)k;
     arena_init(&a, CHECK_MEMORY);
     bool readable = read_spec(env, now, &a, &was) && read_spec(env, next, &a, &will);
-    bool disturbs = readable && will.on_change.argv != NULL && strcmp(was.revision, will.revision) != 0;
+    bool disturbs = readable && cfg_has_on_change(&will) && strcmp(was.revision, will.revision) != 0;
     arena_reset(&a);
     return disturbs;
 }
@@ -100,7 +99,7 @@ int cfg_block(struct cfg_pass *w, const char *reason, const char *text)
 }
 
 // True when it is another than the one kept: only then is it news.
-static bool keep_verdict(struct cfg_run *run, const char *text)
+bool cfg_keep_verdict(struct cfg_run *run, const char *text)
 {
     bool news = run->verdict == NULL || strcmp(run->verdict, text) != 0;
     if (news) {
@@ -110,13 +109,13 @@ static bool keep_verdict(struct cfg_run *run, const char *text)
     return news;
 }
 
-static void drop_verdict(struct cfg_run *run)
+void cfg_drop_verdict(struct cfg_run *run)
 {
     free(run->verdict);
     run->verdict = NULL;
 }
 
-static const char *verdict(const struct cfg_run *run)
+const char *cfg_verdict(const struct cfg_run *run)
 {
     return run->verdict != NULL ? run->verdict : "";
 }
@@ -149,23 +148,13 @@ static void load_prev(struct cfg_pass *w)
         w->run->applied_us = 0;
 }
 
-// A salvaged store may have lost the note that an onChange is owed, and a file that matches shows nothing: once too often is the lesser harm.
-static int owe_after_salvage(struct cfg_pass *w, struct err *e)
-{
-    int times = db_salvaged(w->env->db)->times;
-    bool may_be_lost = times != w->run->salvages && !w->owed && w->spec.on_change.argv != NULL;
-    w->run->salvages = times;
-    if (!may_be_lost)
-        return 0;
-    w->owed = true;
-    return cfg_owed_set(w->env->db, w->p->key, true, e);
-}
-
 static int load(struct cfg_pass *w, struct err *e)
 {
     int rc = decode(w->env, w->p->spec, w->p->arena, &w->spec, e);
     if (rc == 0)
         rc = cfg_records_load(&w->records, w->env->db, w->p->key, w->spec.n_files, w->p->arena, e);
+    if (rc == 0)
+        rc = cfg_switch_load(&w->sw, w->env->db, w->p->key, w->spec.n_files + w->records.n, w->p->arena, e);
     if (rc == 0)
         rc = cfg_owed_get(w->env->db, w->p->key, &w->owed, e);
     if (rc < 0)
@@ -194,7 +183,7 @@ static int not_observed(struct cfg_pass *w, int rc, struct err *e)
     return cfg_block(w, "OwnerUnknown", e->msg);
 }
 
-static int observe(struct cfg_pass *w, struct err *e)
+int cfg_observe(struct cfg_pass *w, struct err *e)
 {
     for (size_t i = 0; i < w->spec.n_files; i++) {
         struct err why = ERR_INIT;
@@ -219,30 +208,12 @@ static void judged(struct cfg_pass *w, const struct command *c)
     w->judged = true;
     if (c->ok) {
         run->validated = run->command_spec;
-        drop_verdict(run);
+        cfg_drop_verdict(run);
         return;
     }
     run->rejected = run->command_spec;
-    if (keep_verdict(run, c->verdict.msg))
+    if (cfg_keep_verdict(run, c->verdict.msg))
         pass_event(w->p, true, "ValidationFailed", "Validate", "nothing was replaced: %s", c->verdict.msg);
-}
-
-static int changed(struct cfg_pass *w, const struct command *c, struct err *e)
-{
-    struct cfg_run *run = w->run;
-    if (c->ok) {
-        run->change_failures = 0;
-        w->owed = false;
-        drop_verdict(run);
-        return cfg_owed_set(w->env->db, w->p->key, false, e);
-    }
-    int shift = MIN(run->change_failures, 9);
-    run->change_failures++;
-    run->failed_change = run->command_spec;
-    run->change_at_ms = w->now_ms + MIN((int64_t)CHANGE_RETRY_FIRST_MS << shift, CHANGE_RETRY_MAX_MS);
-    if (keep_verdict(run, c->verdict.msg))
-        pass_event(w->p, true, "OnChangeFailed", "OnChange", "%s", c->verdict.msg);
-    return 0;
 }
 
 static int take_verdict(struct cfg_pass *w, struct err *e)
@@ -257,9 +228,21 @@ static int take_verdict(struct cfg_pass *w, struct err *e)
     if (w->run->role == ROLE_VALIDATE)
         judged(w, c);
     else
-        rc = changed(w, c, e);
+        rc = cfg_changed(w, c, e);
     command_free(c);
     return rc;
+}
+
+// What is not needed any more by the word of the store goes, now that this word is durable.
+static int tidy(struct cfg_pass *w, struct err *e)
+{
+    if (w->run->tidied)
+        return CFG_ON;
+    int rc = cfg_backup_tidy(w->env, w->p->key, &w->records, e);
+    if (rc == 0 && w->sw.n == 0)
+        rc = cfg_undo_forget(w->env, w->p->key, e);
+    w->run->tidied = rc == 0;
+    return rc < 0 ? rc : CFG_ON;
 }
 
 // --- One path, one owner
@@ -285,7 +268,7 @@ static int settle_owner(struct cfg_pass *w, struct err *e)
 
 // --- Validating what is new
 
-static int start_command(struct cfg_pass *w, enum command_role role, const struct cfg_command *what, const char *const *vars, struct err *e)
+int cfg_start_command(struct cfg_pass *w, enum command_role role, const struct cfg_command *what, const char *const *vars, struct err *e)
 {
     struct cfg_run *run = w->run;
     int rc = command_start(&run->command, w->p, what->argv, vars, what->timeout_ms, e);
@@ -305,7 +288,7 @@ static int validate(struct cfg_pass *w, struct err *e)
         return CFG_ON;
     // Judged already: not again until something changes, or the long requeue comes round.
     if (run->rejected == w->spec_hash && (w->judged || strcmp(w->p->why, "resync") != 0))
-        return cfg_block(w, "ValidationFailed", verdict(run));
+        return cfg_block(w, "ValidationFailed", cfg_verdict(run));
     run->rejected = 0;
     int rc = cfg_stage_write(w->env, w->p->key, w->items, w->spec.n_files, e);
     if (rc < 0)
@@ -313,7 +296,7 @@ static int validate(struct cfg_pass *w, struct err *e)
     cfg_stage_dir(w->env, w->p->key, dir, sizeof(dir));
     snprintf(first, sizeof(first), "%s%s", dir, w->spec.files[0].path);
     const char *const vars[] = { "STAGED_DIR", dir, "STAGED_FILE", first, NULL };
-    return start_command(w, ROLE_VALIDATE, &w->spec.validate, vars, e);
+    return cfg_start_command(w, ROLE_VALIDATE, &w->spec.validate, vars, e);
 }
 
 // --- Another writer
@@ -350,26 +333,6 @@ static void fight_condition(struct cfg_pass *w)
         status_cond(w->p->status, "DriftFight", COND_TRUE, "AnotherWriter",
                     "%s is changed again and again; it is put right every %" PRId64 " s", cfg_shown(path, f->path),
                     fight_wait_ms(f) / 1000);
-}
-
-// --- What is owed
-
-static int run_on_change(struct cfg_pass *w, struct err *e)
-{
-    static const char *const no_vars[] = { NULL };
-    struct cfg_run *run = w->run;
-    struct err text = ERR_INIT;
-    if (!w->owed)
-        return CFG_ON;
-    if (run->failed_change != w->spec_hash)
-        run->change_failures = 0;
-    if (run->change_failures == 0 || w->now_ms >= run->change_at_ms)
-        return start_command(w, ROLE_ON_CHANGE, &w->spec.on_change, no_vars, e);
-    cfg_come_back(w, run->change_at_ms);
-    w->progress = "OnChangeFailed";
-    w->why = "onChange is tried again";
-    err_set(&text, E_TERMINAL, "onChange: %s", verdict(run));
-    return cfg_block(w, "OnChangeFailed", text.msg);
 }
 
 // --- Reporting
@@ -417,8 +380,8 @@ static void report(struct cfg_pass *w, const struct err *failed)
 
 static void follow_drift(struct cfg_pass *w)
 {
-    // The other writer must not wake us each time while we hold back.
-    if (w->held)
+    // The other writer must not wake us each time while we hold back, nor must our own way there and back.
+    if (w->held || w->sw.state == SWITCH_GOING)
         cfg_unwatch(&w->run->watches, w->env);
     else
         cfg_watch(&w->run->watches, w->env, w->p->os, &w->spec);
@@ -427,12 +390,14 @@ static void follow_drift(struct cfg_pass *w)
 static int cfg_reconcile(struct pass *p, struct err *e)
 {
     static int (*const steps[])(struct cfg_pass *, struct err *) = {
-        take_verdict, settle_owner, observe, validate, settle_fight, cfg_intend, cfg_release_removed, cfg_write_files, run_on_change,
+        take_verdict, tidy,       cfg_settle_switch, settle_owner,        cfg_observe,     validate,
+        settle_fight, cfg_intend, cfg_switch_files,  cfg_release_removed, cfg_write_files, cfg_run_on_change,
+        cfg_confirm,
     };
     struct cfg_pass w = { .p = p, .run = p->state, .env = p->env, .now_ms = clock_mono(p->env->clock), .look_ms = INT64_MAX };
     int rc = load(&w, e);
     if (rc == 0)
-        rc = owe_after_salvage(&w, e);
+        rc = cfg_owe_after_salvage(&w, e);
     if (rc < 0) {
         status_keep_prev(p->status);
         return rc;
@@ -473,6 +438,8 @@ static int cfg_gone(struct pass *p, struct err *e)
     cfg_unwatch(&run->watches, p->env);
     int rc = cfg_records_load(&records, p->env->db, p->key, 0, p->arena, e);
     if (rc == 0 && records.n == 0)
+        rc = cfg_undo_forget(p->env, p->key, e);
+    if (rc == 0 && records.n == 0)
         return cfg_backup_remove_all(p->env, p->key, e);
     for (size_t i = 0; rc == 0 && i < records.n; i++)
         rc = cfg_release(p, &records.items[i], records.items[i].policy, e);
@@ -484,7 +451,7 @@ static void cfg_fini(const struct kind_env *env, void *state)
     struct cfg_run *run = state;
     stop_command(env, run, NULL);
     cfg_unwatch(&run->watches, env);
-    drop_verdict(run);
+    cfg_drop_verdict(run);
     free(run->fight);
     run->fight = NULL;
 }
@@ -492,7 +459,8 @@ static void cfg_fini(const struct kind_env *env, void *state)
 static int cfg_boot(const struct kind *k, struct kind_env *env, struct err *e)
 {
     (void)k;
-    return cfg_backup_sweep(env, e);
+    int rc = cfg_undo_boot(env, e);
+    return rc == 0 ? cfg_backup_sweep(env, e) : rc;
 }
 
 // --- `limpet get -o diff`

@@ -47,7 +47,7 @@ static int intend_item(struct cfg_pass *w, struct cfg_item *i, bool *commit, str
     if (same && settled && i->record->policy == w->spec.deletion)
         return 0;
     // Without an onChange to owe, the write may come first: should we die in between, the file matches and the next pass takes note.
-    if (!same && i->differs && w->spec.on_change.argv == NULL)
+    if (!same && i->differs && !cfg_has_on_change(&w->spec))
         return 0;
     if (!same)
         cfg_record_aim(i->record, &i->version);
@@ -79,7 +79,7 @@ static int will_touch(struct cfg_pass *w, bool *touch, struct err *e)
 static int owe_change(struct cfg_pass *w, bool *commit, struct err *e)
 {
     bool touch = false;
-    bool wanted = w->spec.on_change.argv != NULL;
+    bool wanted = cfg_has_on_change(&w->spec);
     int rc = wanted && !w->owed ? will_touch(w, &touch, e) : 0;
     if (rc < 0 || (wanted ? !touch : !w->owed))
         return rc;
@@ -92,6 +92,8 @@ int cfg_intend(struct cfg_pass *w, struct err *e)
 {
     bool commit = false;
     int rc = owe_change(w, &commit, e);
+    if (rc == 0)
+        rc = cfg_switch_intend(w, &commit, e);
     for (size_t i = 0; rc == 0 && i < w->spec.n_files; i++)
         rc = intend_item(w, &w->items[i], &commit, e);
     if (rc == E_TOOBIG)
@@ -107,13 +109,34 @@ int cfg_intend(struct cfg_pass *w, struct err *e)
 
 // --- Acting
 
+void cfg_tell_released(struct pass *p, const char *path, enum cfg_release what)
+{
+    char shown[CFG_SHOWN_MAX];
+    (void)cfg_shown(shown, path);
+    switch (what) {
+    case CFG_RESTORED:
+        pass_event(p, false, "Released", "Release", "%s was restored", shown);
+        break;
+    case CFG_REMOVED:
+        pass_event(p, false, "Released", "Release", "%s was removed", shown);
+        break;
+    case CFG_FOREIGN:
+        pass_event(p, true, "KeptForeign", "Release", "%s was changed by somebody else and stays as it is", shown);
+        break;
+    case CFG_NO_BACKUP:
+        pass_event(p, true, "KeptNoBackup", "Release", "%s stays as it is: what lay there before could not be kept", shown);
+        break;
+    case CFG_UNTOUCHED:
+        break;
+    }
+}
+
 // A copy that is lost or damaged cannot be put back, now or later: the file stays, and somebody hears of it.
 int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion policy, struct err *e)
 {
-    static const char *const what_text[] = { [CFG_RESTORED] = "restored", [CFG_REMOVED] = "removed" };
     struct err why = ERR_INIT;
+    struct cfg_run *run = p->state;
     enum cfg_release what;
-    char path[CFG_SHOWN_MAX];
     int rc = cfg_release_plan(p->env, r, policy, &what, e);
     if (rc < 0)
         return rc;
@@ -124,19 +147,15 @@ int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion po
         *e = why;
         return rc;
     }
-    (void)cfg_shown(path, r->path);
-    if (what == CFG_FOREIGN)
-        pass_event(p, true, "KeptForeign", "Release", "%s was changed by somebody else and stays as it is", path);
-    else if (what == CFG_NO_BACKUP)
-        pass_event(p, true, "KeptNoBackup", "Release", "%s stays as it is: what lay there before could not be kept", path);
-    else if (what != CFG_UNTOUCHED)
-        pass_event(p, false, "Released", "Release", "%s was %s", path, what_text[what]);
-    rc = cfg_record_delete(p->env->db, p->key, r->path, e);
-    return rc == 0 ? cfg_backup_remove(p->env, p->key, r->path, e) : rc;
+    cfg_tell_released(p, r->path, what);
+    run->tidied = false; // the copy goes when this is durable
+    return cfg_record_delete(p->env->db, p->key, r->path, e);
 }
 
 int cfg_release_removed(struct cfg_pass *w, struct err *e)
 {
+    if (w->sw.state == SWITCH_TRIAL) // their records are needed for the way back
+        return CFG_ON;
     for (size_t i = 0; i < w->records.n; i++) {
         const struct cfg_record *r = &w->records.items[i];
         int rc = cfg_spec_file(&w->spec, r->path) == NULL ? cfg_release(w->p, r, w->spec.deletion, e) : 0;
@@ -159,6 +178,18 @@ static void count_repair(struct cfg_pass *w, const struct cfg_item *i, const cha
     pass_event(w->p, true, "DriftFight", "Repair", "another writer keeps changing %s; repairs come at longer intervals now", path);
 }
 
+int cfg_item_stands(struct cfg_pass *w, struct cfg_item *i, struct err *e)
+{
+    char what[64];
+    cfg_item_differences(i, what, NULL);
+    log_info("edgeconfig", "wrote key=%s path=%s differed=\"%s\"", w->p->key, i->want->path, what);
+    i->differs = false;
+    w->run->applied_us = clock_wall_us(w->env->clock);
+    cfg_record_aim(i->record, &i->version);
+    i->record->applied = true;
+    return put_record(w, i, e);
+}
+
 static int write_item(struct cfg_pass *w, struct cfg_item *i, struct err *e)
 {
     char what[64];
@@ -167,16 +198,13 @@ static int write_item(struct cfg_pass *w, struct cfg_item *i, struct err *e)
     int rc = cfg_item_write(w->env, i, e);
     if (rc < 0)
         return err_wrap(e, "writing");
-    log_info("edgeconfig", "wrote key=%s path=%s differed=\"%s\"", w->p->key, i->want->path, what);
-    if (drift)
-        count_repair(w, i, what);
+    if (!drift)
+        return cfg_item_stands(w, i, e);
+    log_info("edgeconfig", "repaired key=%s path=%s differed=\"%s\"", w->p->key, i->want->path, what);
+    count_repair(w, i, what);
     i->differs = false;
     w->run->applied_us = clock_wall_us(w->env->clock);
-    if (drift)
-        return 0;
-    cfg_record_aim(i->record, &i->version);
-    i->record->applied = true;
-    return put_record(w, i, e);
+    return 0;
 }
 
 int cfg_write_files(struct cfg_pass *w, struct err *e)

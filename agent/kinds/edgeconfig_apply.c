@@ -166,7 +166,7 @@ static int make_parents(const struct kind_env *env, const char *path, struct err
     return dir[0] != '\0' ? env->disk->ops->mkdirs(env->disk, dir, 0755, FS_GUARDED, e) : 0;
 }
 
-static int write_version(const struct kind_env *env, const char *path, const void *p, size_t n, const struct cfg_version *v, struct err *e)
+int cfg_version_write(const struct kind_env *env, const char *path, const void *p, size_t n, const struct cfg_version *v, struct err *e)
 {
     int rc = make_parents(env, path, e);
     return rc == 0 ? env->disk->ops->write(env->disk, path, p, n, v->mode, v->uid, v->gid, FS_GUARDED, e) : rc;
@@ -174,7 +174,7 @@ static int write_version(const struct kind_env *env, const char *path, const voi
 
 int cfg_item_write(const struct kind_env *env, const struct cfg_item *i, struct err *e)
 {
-    return write_version(env, i->want->path, i->want->content, i->want->len, &i->version, e);
+    return cfg_version_write(env, i->want->path, i->want->content, i->want->len, &i->version, e);
 }
 
 // --- Giving back
@@ -232,7 +232,7 @@ static int put_back(const struct kind_env *env, const char *key, const struct cf
     sha256_hex(buf_str(&content), content.len, sha);
     if (strcmp(sha, r->backup.sha) != 0)
         return err_set(e, E_CORRUPT, "the copy of what lay at %s is damaged", r->path);
-    return write_version(env, r->path, buf_str(&content), content.len, &r->backup, e);
+    return cfg_version_write(env, r->path, buf_str(&content), content.len, &r->backup, e);
 }
 
 int cfg_release_do(const struct kind_env *env, const char *key, const struct cfg_record *r, enum cfg_release what, struct err *e)

@@ -37,6 +37,9 @@ int cfg_item_backup(const struct kind_env *env, const char *key, struct cfg_item
                     struct err *e) MUST_USE;
 // The record speaks of what is wanted now; `applied` is for the caller.
 void cfg_record_aim(struct cfg_record *r, const struct cfg_version *v);
+// Replaces the file at path in one step; missing directories are made.
+int cfg_version_write(const struct kind_env *env, const char *path, const void *p, size_t n, const struct cfg_version *v,
+                      struct err *e) MUST_USE;
 int cfg_item_write(const struct kind_env *env, const struct cfg_item *i, struct err *e) MUST_USE;
 
 enum cfg_release { CFG_UNTOUCHED, CFG_RESTORED, CFG_REMOVED, CFG_FOREIGN, CFG_NO_BACKUP };

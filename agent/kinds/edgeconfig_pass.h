@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// edgeconfig_pass — one pass of an EdgeConfig, shared by its parts: edgeconfig.c (order of the steps, commands, report) and
-// edgeconfig_act.c (what touches the machine). Nobody else includes it.
+// edgeconfig_pass — one pass of an EdgeConfig, shared by its parts: edgeconfig.c (order of the steps, validate, report), edgeconfig_act.c
+// (intents, single files), edgeconfig_switch.c (files that change as one, trials) and edgeconfig_change.c (onChange). Nobody else includes it.
 #ifndef KINDS_EDGECONFIG_PASS_H
 #define KINDS_EDGECONFIG_PASS_H
 
@@ -8,6 +8,7 @@
 #include "kinds/command.h"
 #include "kinds/edgeconfig_apply.h"
 #include "kinds/edgeconfig_fight.h"
+#include "kinds/edgeconfig_undo.h"
 #include "kinds/edgeconfig_watch.h"
 
 enum command_role { ROLE_VALIDATE, ROLE_ON_CHANGE };
@@ -26,7 +27,9 @@ struct cfg_run {
     struct cfg_watches watches;
     int64_t repairs, applied_us; // as in status; applied 0 = never
     bool loaded;
-    int salvages; // of the store, that were answered
+    int salvages;       // of the store, that were answered
+    bool tidied;        // no bytes lie about that the store does not speak of
+    int64_t settled_ms; // boot-time since when the change on trial is in effect; 0 = it is not yet
 };
 
 // One pass.
@@ -38,6 +41,7 @@ struct cfg_pass {
     uint64_t spec_hash;
     struct cfg_spec spec;
     struct cfg_records records;
+    struct cfg_switch sw;
     struct cfg_item *items;
     bool judged;                // this very pass heard a verdict of validate
     bool owed;                  // an onChange
@@ -57,13 +61,33 @@ const char *cfg_shown(char out[CFG_SHOWN_MAX], const char *path);
 int cfg_block(struct cfg_pass *w, const char *reason, const char *text);
 void cfg_come_back(struct cfg_pass *w, int64_t at_ms);
 
+int cfg_observe(struct cfg_pass *w, struct err *e) MUST_USE; // a step
+int cfg_start_command(struct cfg_pass *w, enum command_role role, const struct cfg_command *what, const char *const *vars,
+                      struct err *e) MUST_USE;
+bool cfg_keep_verdict(struct cfg_run *run, const char *text); // true: it is another than the one before, so it is news
+void cfg_drop_verdict(struct cfg_run *run);
+const char *cfg_verdict(const struct cfg_run *run);
+
 // The steps of edgeconfig_act.c, in their order. What must not be forgotten is written down first; when that has to be durable before the
 // machine is touched, the pass ends and the next one goes on.
 int cfg_intend(struct cfg_pass *w, struct err *e) MUST_USE;
 int cfg_release_removed(struct cfg_pass *w, struct err *e) MUST_USE; // files that left the list
 int cfg_write_files(struct cfg_pass *w, struct err *e) MUST_USE;
-
 // Gives one file back by `policy` and forgets it.
 int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion policy, struct err *e) MUST_USE;
+void cfg_tell_released(struct pass *p, const char *path, enum cfg_release what);
+int cfg_item_stands(struct cfg_pass *w, struct cfg_item *i, struct err *e) MUST_USE; // its new version is in its place
+
+// edgeconfig_switch.c. Steps: what was under way; then the files of a set, after cfg_intend(); then whether a trial is over.
+int cfg_settle_switch(struct cfg_pass *w, struct err *e) MUST_USE;
+int cfg_switch_intend(struct cfg_pass *w, bool *commit, struct err *e) MUST_USE; // part of cfg_intend()
+int cfg_switch_files(struct cfg_pass *w, struct err *e) MUST_USE;
+int cfg_confirm(struct cfg_pass *w, struct err *e) MUST_USE;
+
+// edgeconfig_change.c
+bool cfg_has_on_change(const struct cfg_spec *s);
+int cfg_owe_after_salvage(struct cfg_pass *w, struct err *e) MUST_USE;
+int cfg_changed(struct cfg_pass *w, const struct command *c, struct err *e) MUST_USE; // its command ended
+int cfg_run_on_change(struct cfg_pass *w, struct err *e) MUST_USE;                    // a step
 
 #endif

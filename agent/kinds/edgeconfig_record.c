@@ -16,7 +16,7 @@ static const char *const before_words[] = { "absent", "file", "tooBig" };
 
 // --- The record as JSON
 
-static struct json *version_json(const struct cfg_version *v)
+struct json *cfg_version_json(const struct cfg_version *v)
 {
     struct json *j = json_object();
     json_set_str(j, "sha256", v->sha);
@@ -32,8 +32,8 @@ static int record_text(const struct cfg_record *r, struct buf *out, struct err *
     AUTO_JSON struct json *j = json_object();
     json_set_str(j, "before", before_words[r->before]);
     if (r->before == CFG_WAS_FILE)
-        json_set(j, "backup", version_json(&r->backup));
-    json_set(j, "written", version_json(&r->written));
+        json_set(j, "backup", cfg_version_json(&r->backup));
+    json_set(j, "written", cfg_version_json(&r->written));
     json_set_str(j, "former", r->former);
     json_set_bool(j, "applied", r->applied);
     json_set_str(j, "policy", cfg_deletion_words[r->policy]);
@@ -69,7 +69,7 @@ static bool read_u32(const struct json *j, uint32_t *out)
     return true;
 }
 
-static bool read_version(const struct json *j, struct cfg_version *v)
+bool cfg_version_read(const struct json *j, struct cfg_version *v)
 {
     return read_sha(json_get(j, "sha256"), v->sha) && read_u32(json_get(j, "mode"), &v->mode) && read_u32(json_get(j, "uid"), &v->uid) &&
            read_u32(json_get(j, "gid"), &v->gid);
@@ -83,9 +83,10 @@ static int record_parse(struct cfg_record *r, const char *path, const char *data
         return err_set(e, E_CORRUPT, "the record of %s is damaged", path);
     int before = word_of(json_get(j, "before"), before_words, ARRAY_LEN(before_words));
     int policy = word_of(json_get(j, "policy"), cfg_deletion_words, 3);
-    bool ok = before >= 0 && policy >= 0 && read_version(json_get(j, "written"), &r->written) && read_sha(json_get(j, "former"), r->former);
+    bool ok =
+        before >= 0 && policy >= 0 && cfg_version_read(json_get(j, "written"), &r->written) && read_sha(json_get(j, "former"), r->former);
     if (ok && before == CFG_WAS_FILE)
-        ok = read_version(json_get(j, "backup"), &r->backup);
+        ok = cfg_version_read(json_get(j, "backup"), &r->backup);
     if (!ok)
         return err_set(e, E_CORRUPT, "the record of %s is damaged", path);
     r->before = (enum cfg_before)before;
@@ -291,18 +292,49 @@ int cfg_backup_read(const struct kind_env *env, const char *key, const char *pat
     return fs_read(env->disk, file, CFG_BACKUP_MAX, 0, content, e);
 }
 
-int cfg_backup_remove(const struct kind_env *env, const char *key, const char *path, struct err *e)
-{
-    char file[PATH_MAX];
-    backup_file(env, key, path, file);
-    return env->disk->ops->unlink(env->disk, file, 0, e);
-}
-
 int cfg_backup_remove_all(const struct kind_env *env, const char *key, struct err *e)
 {
     char dir[PATH_MAX];
     backup_dir(env, key, dir);
     return env->disk->ops->rmtree(env->disk, dir, e);
+}
+
+// Names of files, back to back, that no record speaks of.
+struct tidy {
+    const struct cfg_records *records;
+    struct buf drop;
+};
+
+static int tidy_entry(void *ctx, const char *name, enum fs_type t)
+{
+    struct tidy *x = ctx;
+    struct err e = ERR_INIT;
+    char hash[NAME_HEX + 1];
+    bool known = t != FS_FILE || strlen(name) != NAME_HEX;
+    for (size_t i = 0; !known && i < x->records->n; i++) {
+        hash_name(x->records->items[i].path, hash);
+        known = strcmp(hash, name) == 0;
+    }
+    return known ? 0 : buf_add(&x->drop, name, NAME_HEX + 1, &e);
+}
+
+int cfg_backup_tidy(const struct kind_env *env, const char *key, const struct cfg_records *r, struct err *e)
+{
+    enum { NAMES_MAX = 64 * 1024 };
+    char dir[PATH_MAX], file[PATH_MAX + NAME_HEX + 2];
+    struct err why = ERR_INIT;
+    struct tidy x = { r, BUF_INIT(NAMES_MAX) };
+    backup_dir(env, key, dir);
+    int rc = env->disk->ops->list(env->disk, dir, tidy_entry, &x, &why);
+    for (size_t at = 0; rc == 0 && at < x.drop.len; at += NAME_HEX + 1) {
+        snprintf(file, sizeof(file), "%s/%s", dir, x.drop.data + at);
+        rc = env->disk->ops->unlink(env->disk, file, 0, &why);
+    }
+    buf_fini(&x.drop);
+    if (rc == 0 || rc == E_NOTFOUND) // it never saved anything
+        return 0;
+    *e = why;
+    return rc;
 }
 
 // Names of directories that must stay, back to back; then of those that must go.

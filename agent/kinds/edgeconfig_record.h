@@ -40,6 +40,8 @@ struct cfg_record *cfg_record_of(const struct cfg_records *r, const char *path);
 int cfg_record_put(struct db *db, const char *key, const struct cfg_record *r, struct err *e) MUST_USE;
 int cfg_record_delete(struct db *db, const char *key, const char *path, struct err *e) MUST_USE;
 bool cfg_version_equal(const struct cfg_version *a, const struct cfg_version *b);
+struct json *cfg_version_json(const struct cfg_version *v);
+bool cfg_version_read(const struct json *j, struct cfg_version *v); // false: damaged
 
 // Another EdgeConfig owns `path`, one above it or one below it: its key and path. False: nobody does.
 struct cfg_owner {
@@ -50,7 +52,8 @@ int cfg_find_owner(struct db *db, const char *key, const char *path, bool *found
 // The backup's bytes.
 int cfg_backup_write(const struct kind_env *env, const char *key, const char *path, const struct buf *content, struct err *e) MUST_USE;
 int cfg_backup_read(const struct kind_env *env, const char *key, const char *path, struct buf *content, struct err *e) MUST_USE;
-int cfg_backup_remove(const struct kind_env *env, const char *key, const char *path, struct err *e) MUST_USE;
+// Removes copies of key that no record speaks of.
+int cfg_backup_tidy(const struct kind_env *env, const char *key, const struct cfg_records *r, struct err *e) MUST_USE;
 int cfg_backup_remove_all(const struct kind_env *env, const char *key, struct err *e) MUST_USE;
 // After a crash: removes backups of keys without any record.
 int cfg_backup_sweep(const struct kind_env *env, struct err *e) MUST_USE;

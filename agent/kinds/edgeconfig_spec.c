@@ -174,6 +174,7 @@ int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *nod
     decode_files(s, &f, g);
     decode_command(&s->validate, &f, "validate");
     decode_command(&s->on_change, &f, "onChange");
+    s->confirm_ms = 1000 * field_int(&f, "confirmSeconds", 10, 3600, 0);
     s->deletion = (enum cfg_deletion)field_choice(&f, "deletionPolicy", cfg_deletion_words, CFG_RESTORE);
     if (d.rc == 0)
         compute_revision(s, &f);

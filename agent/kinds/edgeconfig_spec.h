@@ -33,6 +33,7 @@ struct cfg_spec {
     struct cfg_file *files;
     size_t n_files;
     struct cfg_command validate, on_change;
+    int64_t confirm_ms; // 0 = a change is not on trial
     enum cfg_deletion deletion;
     char revision[INST_REV_MAX]; // "<version>-<12 hex>" of all paths, contents, modes and owners, in whatever order they stand
 };

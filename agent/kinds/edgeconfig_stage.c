@@ -17,10 +17,10 @@ void cfg_stage_dir(const struct kind_env *env, const char *key, char *out, size_
 
 static int stage_one(const struct kind_env *env, const char *dir, const struct cfg_item *i, struct err *e)
 {
-    char path[PATH_MAX], parent[PATH_MAX];
-    if (strlen(dir) + strlen(i->want->path) >= sizeof(path))
+    char path[PATH_MAX + CFG_PATH_MAX], parent[PATH_MAX + CFG_PATH_MAX];
+    if (strlen(dir) + strlen(i->want->path) >= PATH_MAX)
         return err_set(e, E_INVAL, "%s: too long to be staged", i->want->path);
-    snprintf(path, sizeof(path), "%s%s", dir, i->want->path);
+    snprintf(path, sizeof(path), "%s%.*s", dir, CFG_PATH_MAX, i->want->path);
     snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
     int rc = env->disk->ops->mkdirs(env->disk, parent, 0700, FS_NOSYNC, e);
     if (rc == 0)

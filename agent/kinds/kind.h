@@ -26,6 +26,7 @@ struct engine;
 struct config;
 struct policy;
 struct refs;
+struct contact;
 
 // What kinds may touch. One per agent; outlives every kind.
 struct kind_env {
@@ -40,6 +41,7 @@ struct kind_env {
     const struct config *config; // the effective one: policies are in it
     struct policy *policy;       // flow/policy.h; NULL = none (tests of one kind)
     struct refs *refs;           // flow/refs.h; NULL = nothing is known of Secrets and ConfigMaps (tests of one kind)
+    struct contact *contact;     // flow/contact.h; NULL = no server that could be asked
     struct node_facts *facts;    // kinds/edgenode.h: what other modules know about this node; NULL = nobody asks
     const char *node;            // our name
     const char *ns;              // our namespace, "" when not enrolled

@@ -24,6 +24,7 @@
 #include "config/config.h"
 #include "data/key.h"
 #include "fake_clock.h"
+#include "flow/contact.h"
 #include "flow/policy.h"
 #include "flow/reconcile.h"
 #include "kinds/edgenode.h"
@@ -48,6 +49,8 @@ struct rig {
     struct policy *policy;
     struct config config;
     struct node_facts facts;
+    struct contact contact; // the server: online, and whether it answers
+    bool answers;
     struct kind_env env;
     struct loop_hook commit_in, work, commit_out;
     char root[64];
@@ -107,6 +110,21 @@ static int rig_wait(struct loop_backend *b, struct loop *l, int64_t timeout_ms, 
 static void rig_free_backend(struct loop_backend *b)
 {
     (void)b;
+}
+
+// --- The server, as far as it can be asked
+
+static void rig_ask(struct contact *c)
+{
+    struct rig *r = container_of(c, struct rig, contact);
+    if (r->answers)
+        c->proved_ms = r->fc.boot_ms;
+}
+
+static UNUSED void rig_server(struct rig *r, bool there)
+{
+    contact_link(&r->contact, &r->fc.clock, there);
+    r->answers = there;
 }
 
 // --- The agent
@@ -179,9 +197,11 @@ static void rig_open(struct rig *r)
                                 .outbox = r->outbox,
                                 .config = &r->policy->effective,
                                 .policy = r->policy,
+                                .contact = &r->contact,
                                 .facts = &r->facts,
                                 .node = "edge-1",
                                 .ns = RIG_NS };
+    r->contact = (struct contact){ .ask = rig_ask }; // a new agent heard nothing yet
     rig_must(engine_new(&r->engine, &r->env, r->registry, &ec, &e), &e, "engine");
     loop_hook_add(r->loop, &r->commit_in, rig_commit_in);
     loop_hook_add(r->loop, &r->work, rig_work);

@@ -286,6 +286,7 @@ my $config = {
             ],
             validate => { command => [ 'test', '-s', '$(STAGED_FILE)' ], timeoutSeconds => 5 },
             onChange => { command => [ 'systemctl', 'reload', 'app' ], timeoutSeconds => 6 },
+            confirmSeconds => 60,
             deletionPolicy => 'Keep',
         },
         status => {
@@ -322,6 +323,7 @@ my $config = {
         refused_account("$file.group"),
         (map { ([ $_, required => 'command' ], refused_command("$_.command"), refused_range("$_.timeoutSeconds", 0, 301)) }
                 qw(spec.validate spec.onChange)),
+        refused_range('spec.confirmSeconds', 9, 3601),
         [ 'spec.deletionPolicy', enum => 'Orphan' ],
 
         [ 'status.observedGeneration', minimum => -1 ],

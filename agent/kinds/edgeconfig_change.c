@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The onChange that is owed: run until it succeeded once, ever more seldom while it fails.
+#include <stdio.h>
+#include <string.h>
+
+#include "kinds/edgeconfig_pass.h"
+
+enum { CHANGE_RETRY_FIRST_MS = 1000, CHANGE_RETRY_MAX_MS = 300000 };
+
+bool cfg_has_on_change(const struct cfg_spec *s)
+{
+    return s->on_change.argv != NULL;
+}
+
+// A salvaged store may have lost the note that an onChange is owed, and a file that matches shows nothing: once too often is the lesser harm.
+int cfg_owe_after_salvage(struct cfg_pass *w, struct err *e)
+{
+    int times = db_salvaged(w->env->db)->times;
+    bool may_be_lost = times != w->run->salvages && !w->owed && cfg_has_on_change(&w->spec);
+    w->run->salvages = times;
+    if (!may_be_lost)
+        return 0;
+    w->owed = true;
+    return cfg_owed_set(w->env->db, w->p->key, true, e);
+}
+
+static int succeeded(struct cfg_pass *w, struct err *e)
+{
+    w->run->change_failures = 0;
+    w->owed = false;
+    cfg_drop_verdict(w->run);
+    return cfg_owed_set(w->env->db, w->p->key, false, e);
+}
+
+static void failed(struct cfg_pass *w, uint64_t spec, const char *why)
+{
+    struct cfg_run *run = w->run;
+    int shift = MIN(run->change_failures, 9);
+    run->change_failures++;
+    run->failed_change = spec;
+    run->change_at_ms = w->now_ms + MIN((int64_t)CHANGE_RETRY_FIRST_MS << shift, CHANGE_RETRY_MAX_MS);
+    if (cfg_keep_verdict(run, why))
+        pass_event(w->p, true, "OnChangeFailed", "OnChange", "%s", why);
+}
+
+int cfg_changed(struct cfg_pass *w, const struct command *c, struct err *e)
+{
+    if (c->ok)
+        return succeeded(w, e);
+    failed(w, w->run->command_spec, c->verdict.msg);
+    return 0;
+}
+
+// A change on trial waits for its end no longer than for the server.
+static int64_t time_allowed(const struct cfg_pass *w)
+{
+    int64_t left = w->sw.until_boot_ms - clock_boot(w->env->clock);
+    return w->sw.state == SWITCH_TRIAL ? MIN(w->spec.on_change.timeout_ms, MAX(left, (int64_t)1)) : w->spec.on_change.timeout_ms;
+}
+
+static int try_it(struct cfg_pass *w, struct err *e)
+{
+    static const char *const no_vars[] = { NULL };
+    struct cfg_command command = w->spec.on_change;
+    command.timeout_ms = time_allowed(w);
+    return cfg_start_command(w, ROLE_ON_CHANGE, &command, no_vars, e);
+}
+
+int cfg_run_on_change(struct cfg_pass *w, struct err *e)
+{
+    struct cfg_run *run = w->run;
+    struct err text = ERR_INIT;
+    if (!w->owed)
+        return CFG_ON;
+    if (run->failed_change != w->spec_hash)
+        run->change_failures = 0;
+    if (run->change_failures == 0 || w->now_ms >= run->change_at_ms)
+        return try_it(w, e);
+    cfg_come_back(w, run->change_at_ms);
+    w->progress = "OnChangeFailed";
+    w->why = "onChange is tried again";
+    err_set(&text, E_TERMINAL, "onChange: %s", cfg_verdict(run));
+    return cfg_block(w, "OnChangeFailed", text.msg);
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// A change of several files, or one on trial: all of it or none.
+//
+//  state  | what it means                          | next
+//  NONE   | nothing is under way                   | GOING when a change touches several files, or one and confirmSeconds is set
+//  GOING  | old files are kept, new ones move in   | all moved: NONE, or TRIAL; a failure puts back and stays; another spec: back, NONE
+//  TRIAL  | waits for the server                   | reached: NONE; too late: BACK; another spec: back, NONE
+//  BACK   | the old files return                   | all there: FAILED
+//  FAILED | the spec is remembered                 | another spec: NONE
+//
+// The order of effects is what makes it whole: copies, then the intent (commit), then new content under other names, then one rename after
+// the other, then the intent that all stands. A cut before the last of these finds GOING at the next start, and puts back.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "flow/contact.h"
+#include "kinds/edgeconfig_pass.h"
+
+// An outage that just began may be ours; one that lasts is none of this change's doing.
+enum { REACH_WINDOW_MS = 60000, ASK_EVERY_MS = 1000 };
+
+static bool is_same_change(const struct cfg_pass *w)
+{
+    return strcmp(w->sw.revision, w->spec.revision) == 0;
+}
+
+static bool is_part(const struct cfg_item *i)
+{
+    return i->differs && !cfg_item_is_drift(i);
+}
+
+static int put_state(struct cfg_pass *w, enum cfg_switch_state state, struct err *e)
+{
+    w->sw.state = state;
+    if (state == SWITCH_NONE || state == SWITCH_FAILED) {
+        w->sw.n = 0;
+        w->run->tidied = false;
+    }
+    return cfg_switch_put(w->env->db, w->p->key, &w->sw, e);
+}
+
+// --- Beginning
+
+// What a server that is out of reach says of a change that was made while it was out of reach already: nothing.
+static void decide_trial(struct cfg_pass *w)
+{
+    const struct contact *c = w->env->contact;
+    w->sw.confirm_ms = w->spec.confirm_ms;
+    if (w->spec.confirm_ms == 0 || (c != NULL && contact_recent(c, w->env->clock, MAX(w->spec.confirm_ms, (int64_t)REACH_WINDOW_MS))))
+        return;
+    w->sw.confirm_ms = 0;
+    pass_event(w->p, false, "NoTrial", "Apply", "the server is out of reach already: the change is not on trial and stays");
+}
+
+static int keep_item(struct cfg_pass *w, const struct cfg_item *i, size_t *added, struct err *e)
+{
+    if (!is_part(i) || cfg_undo_of(&w->sw, i->want->path) != NULL)
+        return 0;
+    ++*added;
+    return cfg_undo_add(w->env, w->p->key, &w->sw, i->want->path, i->record != NULL, e);
+}
+
+static int keep_removed(struct cfg_pass *w, const struct cfg_record *r, size_t *added, struct err *e)
+{
+    enum cfg_release what = CFG_UNTOUCHED;
+    bool leaves = cfg_spec_file(&w->spec, r->path) == NULL && cfg_undo_of(&w->sw, r->path) == NULL;
+    int rc = leaves ? cfg_release_plan(w->env, r, w->spec.deletion, &what, e) : 0;
+    if (rc < 0 || (what != CFG_RESTORED && what != CFG_REMOVED))
+        return rc;
+    ++*added;
+    return cfg_undo_add(w->env, w->p->key, &w->sw, r->path, true, e);
+}
+
+static int keep_all(struct cfg_pass *w, size_t *added, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < w->spec.n_files; i++)
+        rc = keep_item(w, &w->items[i], added, e);
+    for (size_t i = 0; rc == 0 && i < w->records.n; i++)
+        rc = keep_removed(w, &w->records.items[i], added, e);
+    return rc;
+}
+
+static int count_touched(struct cfg_pass *w, size_t *n, struct err *e)
+{
+    *n = 0;
+    for (size_t i = 0; i < w->spec.n_files; i++)
+        *n += is_part(&w->items[i]);
+    for (size_t i = 0; i < w->records.n; i++) {
+        const struct cfg_record *r = &w->records.items[i];
+        enum cfg_release what = CFG_UNTOUCHED;
+        int rc = cfg_spec_file(&w->spec, r->path) == NULL ? cfg_release_plan(w->env, r, w->spec.deletion, &what, e) : 0;
+        if (rc < 0)
+            return rc;
+        *n += what == CFG_RESTORED || what == CFG_REMOVED;
+    }
+    return 0;
+}
+
+int cfg_switch_intend(struct cfg_pass *w, bool *commit, struct err *e)
+{
+    size_t touched, added = 0;
+    if (w->sw.state != SWITCH_NONE && w->sw.state != SWITCH_GOING)
+        return 0;
+    int rc = count_touched(w, &touched, e);
+    if (rc < 0 || touched == 0 || (w->sw.state == SWITCH_NONE && touched == 1 && w->spec.confirm_ms == 0))
+        return rc;
+    rc = keep_all(w, &added, e);
+    if (rc < 0 || (w->sw.state == SWITCH_GOING && added == 0))
+        return rc;
+    if (w->sw.state == SWITCH_NONE) {
+        decide_trial(w);
+        snprintf(w->sw.revision, sizeof(w->sw.revision), "%s", w->spec.revision);
+    }
+    w->sw.spec = w->spec_hash;
+    *commit = true;
+    return put_state(w, SWITCH_GOING, e);
+}
+
+// --- Replacing
+
+static int stage_all(struct cfg_pass *w, struct err *e)
+{
+    char staged[CFG_PATH_MAX + 64];
+    for (size_t i = 0; i < w->spec.n_files; i++) {
+        const struct cfg_item *it = &w->items[i];
+        if (!is_part(it))
+            continue;
+        cfg_staged_name(it->want->path, staged);
+        int rc = cfg_version_write(w->env, staged, it->want->content, it->want->len, &it->version, e);
+        if (rc < 0)
+            return err_wrap(e, "preparing");
+    }
+    return 0;
+}
+
+static int release_all(struct cfg_pass *w, enum cfg_release *done, struct err *e)
+{
+    for (size_t i = 0; i < w->records.n; i++) {
+        const struct cfg_record *r = &w->records.items[i];
+        done[i] = CFG_UNTOUCHED;
+        if (cfg_undo_of(&w->sw, r->path) == NULL || cfg_spec_file(&w->spec, r->path) != NULL)
+            continue;
+        int rc = cfg_release_plan(w->env, r, w->spec.deletion, &done[i], e);
+        if (rc == 0)
+            rc = cfg_release_do(w->env, w->p->key, r, done[i], e);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int move_all(struct cfg_pass *w, struct err *e)
+{
+    char staged[CFG_PATH_MAX + 64];
+    struct disk *d = w->env->disk;
+    for (size_t i = 0; i < w->spec.n_files; i++) {
+        const struct cfg_item *it = &w->items[i];
+        if (!is_part(it))
+            continue;
+        cfg_staged_name(it->want->path, staged);
+        int rc = d->ops->rename(d, staged, it->want->path, FS_GUARDED, e);
+        if (rc < 0)
+            return err_wrap(e, "writing");
+    }
+    return 0;
+}
+
+// Where it lies again as it was, the error that kept the change away is told; else that, too.
+static int undo_half(struct cfg_pass *w, int rc, struct err *e)
+{
+    struct err why = ERR_INIT;
+    if (cfg_undo_restore(w->env, w->p->key, &w->sw, &why) < 0)
+        err_wrap(e, "%.200s; before that", why.msg);
+    else
+        err_wrap(e, "nothing was changed");
+    return rc;
+}
+
+static int begin_trial(struct cfg_pass *w, struct err *e)
+{
+    struct instant now;
+    clock_instant(w->env->clock, &now);
+    snprintf(w->sw.boot_id, sizeof(w->sw.boot_id), "%s", now.boot_id);
+    w->sw.until_boot_ms = now.boot_ms + w->sw.confirm_ms;
+    w->sw.until_wall_us = now.trusted ? now.wall_us + w->sw.confirm_ms * 1000 : 0;
+    w->sw.rebooted = false;
+    w->sw.spec = w->spec_hash;
+    w->run->settled_ms = 0;
+    cfg_come_back(w, w->now_ms + w->sw.confirm_ms);
+    return put_state(w, SWITCH_TRIAL, e);
+}
+
+static int set_stands(struct cfg_pass *w, const enum cfg_release *done, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < w->spec.n_files; i++)
+        rc = is_part(&w->items[i]) ? cfg_item_stands(w, &w->items[i], e) : 0;
+    for (size_t i = 0; rc == 0 && i < w->records.n; i++)
+        cfg_tell_released(w->p, w->records.items[i].path, done[i]);
+    if (rc < 0)
+        return rc;
+    return w->sw.confirm_ms > 0 ? begin_trial(w, e) : put_state(w, SWITCH_NONE, e);
+}
+
+int cfg_switch_files(struct cfg_pass *w, struct err *e)
+{
+    if (w->sw.state != SWITCH_GOING)
+        return CFG_ON;
+    enum cfg_release *done = arena_alloc(w->p->arena, (w->records.n + 1) * sizeof(*done));
+    int rc = done != NULL ? stage_all(w, e) : err_set(e, E_NOMEM, "switch");
+    if (rc == 0)
+        rc = release_all(w, done, e);
+    if (rc == 0)
+        rc = move_all(w, e);
+    if (rc < 0)
+        return undo_half(w, rc, e);
+    rc = set_stands(w, done, e);
+    return rc < 0 ? rc : CFG_ON;
+}
+
+// --- Putting back
+
+// Records speak of what lies there now.
+static int mend_records(struct cfg_pass *w, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < w->sw.n; i++) {
+        const struct cfg_undo *u = &w->sw.files[i];
+        struct cfg_record *r = cfg_record_of(&w->records, u->path);
+        if (r == NULL)
+            continue;
+        if (!u->ours) {
+            rc = cfg_record_delete(w->env->db, w->p->key, u->path, e);
+            continue;
+        }
+        if (u->present)
+            cfg_record_aim(r, &u->was);
+        r->applied = true;
+        rc = cfg_record_put(w->env->db, w->p->key, r, e);
+    }
+    return rc;
+}
+
+static int put_back(struct cfg_pass *w, enum cfg_switch_state next, struct err *e)
+{
+    bool in_effect = w->sw.state != SWITCH_GOING;
+    int rc = cfg_undo_restore(w->env, w->p->key, &w->sw, e);
+    if (rc == 0)
+        rc = mend_records(w, e);
+    if (rc == 0 && in_effect && cfg_has_on_change(&w->spec))
+        rc = cfg_owed_set(w->env->db, w->p->key, true, e);
+    if (rc == 0)
+        rc = put_state(w, next, e);
+    if (rc < 0)
+        return rc;
+    w->run->applied_us = clock_wall_us(w->env->clock);
+    w->progress = "PuttingBack";
+    w->why = "what was there before this change is back";
+    pass_after_commit(w->p);
+    return cfg_block(w, "PuttingBack", w->why);
+}
+
+static int give_up(struct cfg_pass *w, struct err *e)
+{
+    pass_event(w->p, true, "RolledBack", "Apply", "the server was not reached within %" PRId64 " s: what was there before is put back",
+               w->sw.confirm_ms / 1000);
+    int rc = put_state(w, SWITCH_BACK, e);
+    if (rc < 0)
+        return rc;
+    w->progress = "PuttingBack";
+    w->why = "the server was not reached in time; what was there before is put back";
+    pass_after_commit(w->p);
+    return cfg_block(w, "PuttingBack", w->why);
+}
+
+static int settle_trial(struct cfg_pass *w, struct err *e)
+{
+    struct instant now;
+    clock_instant(w->env->clock, &now);
+    if (!is_same_change(w))
+        return put_back(w, SWITCH_NONE, e);
+    if (!cfg_trial_resume(&w->sw, &now))
+        return give_up(w, e);
+    cfg_come_back(w, w->now_ms + (w->sw.until_boot_ms - now.boot_ms));
+    return CFG_ON;
+}
+
+// The spec that failed is left alone until it is another one. What was owed for the way back is not.
+static int stay_back(struct cfg_pass *w, struct err *e)
+{
+    if (w->sw.spec != w->spec_hash || !is_same_change(w)) {
+        int dropped = put_state(w, SWITCH_NONE, e);
+        return dropped < 0 ? dropped : CFG_ON;
+    }
+    int rc = cfg_run_on_change(w, e);
+    if (rc != CFG_ON)
+        return rc;
+    rc = cfg_observe(w, e);
+    if (rc != CFG_ON)
+        return rc;
+    return cfg_block(
+        w, "RolledBack",
+        "the server was out of reach after this change; what was there before is back, and this is not tried again until the spec "
+        "changes");
+}
+
+int cfg_settle_switch(struct cfg_pass *w, struct err *e)
+{
+    switch (w->sw.state) {
+    case SWITCH_NONE:
+        break;
+    case SWITCH_GOING:
+        return is_same_change(w) ? CFG_ON : put_back(w, SWITCH_NONE, e);
+    case SWITCH_TRIAL:
+        return settle_trial(w, e);
+    case SWITCH_BACK:
+        return put_back(w, SWITCH_FAILED, e);
+    case SWITCH_FAILED:
+        return stay_back(w, e);
+    }
+    return CFG_ON;
+}
+
+// --- Confirming
+
+static int confirmed(struct cfg_pass *w, struct err *e)
+{
+    pass_event(w->p, false, "Confirmed", "Apply", "the server was reached after the change: it stays");
+    int rc = put_state(w, SWITCH_NONE, e);
+    return rc < 0 ? rc : cfg_release_removed(w, e);
+}
+
+// Only a question that was asked after everything of the change was in effect counts.
+int cfg_confirm(struct cfg_pass *w, struct err *e)
+{
+    struct contact *c = w->env->contact;
+    struct err text = ERR_INIT;
+    int64_t boot_ms = clock_boot(w->env->clock);
+    if (w->sw.state != SWITCH_TRIAL)
+        return CFG_ON;
+    if (w->run->settled_ms == 0)
+        w->run->settled_ms = boot_ms;
+    if (c != NULL && c->proved_ms >= w->run->settled_ms)
+        return confirmed(w, e);
+    if (c != NULL)
+        c->ask(c);
+    cfg_come_back(w, w->now_ms + ASK_EVERY_MS);
+    w->progress = "OnTrial";
+    w->why = "the server has to be reached after the change";
+    err_set(&text, E_BUSY, "put back unless the server is reached within %" PRId64 " s of the change", w->sw.confirm_ms / 1000);
+    return cfg_block(w, "OnTrial", text.msg);
+}
