@@ -133,6 +133,12 @@ static void on_beat(void *ctx, bool ok, const struct err *e)
 
 // The turn.
 
+static void retry_store(struct agent *a)
+{
+    if (timer_in(a->seams.loop, &a->store_retry, STORE_RETRY_MS) < 0)
+        log_error("store", "no-retry-timer");
+}
+
 static void commit_failed(struct agent *a, const struct err *e)
 {
     a->commit_failures++;
@@ -140,8 +146,7 @@ static void commit_failed(struct agent *a, const struct err *e)
     engine_store_failed(a->engine);
     if (a->sync != NULL)
         sync_store_failed(a->sync);
-    if (timer_in(a->seams.loop, &a->store_retry, STORE_RETRY_MS) < 0)
-        log_error("store", "no-retry-timer");
+    retry_store(a);
 }
 
 static void commit(struct agent *a)
@@ -188,17 +193,14 @@ static bool on_send(struct loop_hook *h)
     return a->egress != NULL && egress_run(a->egress);
 }
 
-// Everything is looked at again: what the failed commit took with it is made anew.
-static int touch(void *ctx, struct object_state *os)
-{
-    engine_touch_state(ctx, os, "store");
-    return 0;
-}
-
 static void on_store_retry(struct timer *t)
 {
     struct agent *a = container_of(t, struct agent, store_retry);
-    engine_each(a->engine, touch, a->engine);
+    struct err e = ERR_INIT;
+    if (engine_store_retry(a->engine, &e) == 0)
+        return;
+    log_warn("store", "not-read error=\"%s\"", e.msg);
+    retry_store(a);
 }
 
 // Slow things, once a minute.

@@ -42,8 +42,9 @@ void engine_free(struct engine *g); // leaves the machine alone
 int engine_boot(struct engine *g, struct err *e)
     MUST_USE; // kind boot hooks, then every cached key and every leftover intent is queued: the first pass needs no network
 bool engine_run(struct engine *g);          // the hook: runs due passes; true = more at once
-void engine_store_failed(struct engine *g); // the commit of this turn failed; the caller touches every state when it tries again
-void engine_object_changed(struct engine *g, const char *key); // sync: the cache row changed
+void engine_store_failed(struct engine *g); // the commit of this turn failed; the caller tries again later with engine_store_retry()
+int engine_store_retry(struct engine *g, struct err *e) MUST_USE; // everything is looked at again, what is gone and owed included
+void engine_object_changed(struct engine *g, const char *key);    // sync: the cache row changed
 // sync: the object is proven gone. The caller removes the cache row and writes the tombstone (engine_tombstone) in one transaction.
 void engine_object_gone(struct engine *g, const char *key);
 int engine_tombstone(struct db *db, const char *key, const char *uid, struct err *e) MUST_USE;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which keys there are: at the start of the agent, and after a complete list.
+// Which keys there are: at the start of the agent, after a complete list, and after a commit that failed.
 #include <string.h>
 
 #include "base/log.h"
@@ -42,6 +42,26 @@ int engine_boot(struct engine *g, struct err *e)
     if (rc == 0)
         rc = g->env->port->ops->each(g->env->port, NULL, queue_instance, g, e);
     return rc;
+}
+
+static int touch(void *ctx, struct object_state *os)
+{
+    engine_touch_state(ctx, os, "store");
+    return 0;
+}
+
+static int queue_gone(void *ctx, const char *key, const char *name)
+{
+    (void)name;
+    engine_queue(ctx, key, 0, WORKQ_HIGH, "store");
+    return 0;
+}
+
+// What the failed commit took with it is made anew. A stop that was finished in it has no state any more, and its tombstone is back.
+int engine_store_retry(struct engine *g, struct err *e)
+{
+    engine_each(g, touch, g);
+    return intent_named(g->env->db, TOMBSTONE, TOMBSTONE "!", queue_gone, g, e);
 }
 
 // After a sweep: keys of kind k that run or owe something and have no row.
