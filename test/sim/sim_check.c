@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "data/db.h"
+#include "data/key.h"
 #include "kinds/edgeapp_spec.h"
 #include "sim_world.h"
 
@@ -314,6 +315,37 @@ static bool all_is_told(struct world *w, char why[256])
            WRONG("%" PRId64 " events and %" PRId64 " statuses still wait", s.events_pending, s.status_pending);
 }
 
+static bool is_there(struct world *w, const char *key)
+{
+    char own[KEY_MAX];
+    sim_each_object(o, &w->server)
+    {
+        snprintf(own, sizeof(own), "%s/%s/%s", o->type->plural, o->ns, o->name);
+        if (strcmp(own, key) == 0)
+            return true;
+    }
+    return false;
+}
+
+// No row speaks of what is not there any more, and the ring of events is none too long, those included that the server has.
+static bool store_is_tidy(struct world *w, char why[256])
+{
+    AS_AGENT;
+    struct db *db = w->agent->db;
+    struct db_stmt *s = db_stmt(db, "SELECT key FROM object UNION ALL SELECT key FROM status UNION ALL SELECT key FROM intent");
+    bool tidy = true;
+    if (w->witness.store_rots) // rows were damaged, and nobody may know whose they are
+        return true;
+    while (tidy && db_step(s, NULL) == 1)
+        tidy = is_there(w, db_text(s, 0)) || WRONG("the store keeps a row of %.200s, which is not there", db_text(s, 0));
+    db_done(s);
+    s = db_stmt(db, "SELECT count(*) FROM event");
+    if (tidy && db_step(s, NULL) == 1)
+        tidy = db_int(s, 0) <= w->max_events || WRONG("the store keeps %" PRId64 " events", db_int(s, 0));
+    db_done(s);
+    return tidy;
+}
+
 static bool is_online(struct world *w, char why[256])
 {
     struct sync_stats s;
@@ -336,7 +368,7 @@ const char *check_right(struct world *w, char why[256])
     if (!is_online(w, why) || !lease_is_renewed(w, why))
         return why;
     sim_each_object(o, &w->server) if (!object_is_right(w, o, why)) return why;
-    return paths_are_right(w, why) && nothing_is_left(w, why) && all_is_told(w, why) ? NULL : why;
+    return paths_are_right(w, why) && nothing_is_left(w, why) && all_is_told(w, why) && store_is_tidy(w, why) ? NULL : why;
 }
 
 static int mix_instance(void *ctx, const struct inst *i)

@@ -194,7 +194,7 @@ void rules_jobs_turn(struct world *w)
         sim_violation(&w->sim, CAUGHT_UP_KEY ": the run that was due %" PRId64 " s ago was never begun", (now_ms - due_ms) / 1000);
 }
 
-// --- At peace
+// --- What is told of them
 
 // Given up before its last attempt.
 static bool is_given_up(const struct json *run)
@@ -205,19 +205,19 @@ static bool is_given_up(const struct json *run)
            json_i64(json_get(run, "attempts"), &attempts) && attempts <= BACKOFF_LIMIT;
 }
 
-static bool none_is_given_up(struct world *w, const struct sim_object *o, char why[256])
+// A status of it was committed. (At peace the next runs have pushed the one that was given up out of the history.)
+void rules_job_told(struct world *w, const char *key, const struct json *status)
 {
-    if (sorts[o->name[strlen(o->name) - 1] - '0'].at_most_once || w->rules.jobs_forgotten || w->witness.store_rots)
-        return true;
-    json_each(run, json_path(o->json, "status.runs"))
+    if (!w->rules.on || w->rules.jobs_forgotten || w->witness.store_rots || sorts[key[strlen(key) - 1] - '0'].at_most_once)
+        return;
+    json_each(run, json_get(status, "runs"))
     {
-        if (!is_given_up(run))
-            continue;
-        snprintf(why, 256, "%.60s: a run AtLeastOnce is given up before its last attempt", o->name);
-        return false;
+        if (is_given_up(run))
+            sim_violation(&w->sim, "%s: a run AtLeastOnce is given up before its last attempt", key);
     }
-    return true;
 }
+
+// --- At peace
 
 static int64_t count(const struct sim_object *o, const char *path)
 {
@@ -234,8 +234,6 @@ static bool has_history(struct world *w, const struct sim_object *o)
 // A one-shot has run for the spec as it is now, and has an outcome.
 bool job_is_right(struct world *w, const struct sim_object *o, char why[256])
 {
-    if (!none_is_given_up(w, o, why))
-        return false;
     struct job_spec spec;
     struct arena a;
     struct err e = ERR_INIT;

@@ -356,6 +356,8 @@ void rules_agent_is_gone(struct world *w)
         sim_violation(&w->sim, "an agent that is gone left %" PRId64 " bytes of memory in %" PRId64 " blocks", c.bytes, c.blocks);
     if (s.bytes > LEFT_MAX)
         sim_violation(&w->sim, "SQLite holds %" PRId64 " bytes of memory in %" PRId64 " blocks, and no store is open", s.bytes, s.blocks);
+    if (w->disk.open_files != 0)
+        sim_violation(&w->sim, "an agent that is gone left %d files of the store open", w->disk.open_files);
 }
 
 void rules_init(struct world *w)

@@ -76,7 +76,7 @@ static void note_death(struct outcome *out, int status)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return;
-    *out = (struct outcome){ .broken = true };
+    *out = (struct outcome){ .broken = true, .hung = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM };
     snprintf(out->rule, sizeof(out->rule), "death %d", status);
     if (WIFSIGNALED(status))
         snprintf(out->verdict, sizeof(out->verdict), "the simulator died of signal %d", WTERMSIG(status));

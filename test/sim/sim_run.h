@@ -8,7 +8,7 @@
 #include "sim_world.h"
 
 struct outcome {
-    bool broken;
+    bool broken, hung;            // hung: its child had to be ended
     char rule[200], verdict[512]; // which rule it was, and what it said
     uint64_t hash, requests, facts, hits[SIM_FAULTS];
     int lives;

@@ -63,12 +63,6 @@ static void read_events(struct world *w)
         unreadable(w, &e);
 }
 
-static uint64_t meaning(const char *text, size_t len)
-{
-    struct json *j AUTO_JSON = NULL;
-    return json_parse(&j, text, len, NULL) == 0 ? json_hash(j) : 0;
-}
-
 static struct version *last_version(struct world *w, const char *key)
 {
     for (struct list *it = w->witness.versions.prev; it != &w->witness.versions; it = it->prev)
@@ -80,14 +74,19 @@ static struct version *last_version(struct world *w, const char *key)
 static void add_version(struct world *w, const char *key, const struct status_slot *slot)
 {
     AS_WORLD;
+    struct json *status AUTO_JSON = NULL;
     struct version *v = calloc(1, sizeof(*v));
     if (v == NULL)
         abort();
     snprintf(v->key, sizeof(v->key), "%.199s", key);
     snprintf(v->uid, sizeof(v->uid), "%s", slot->uid);
     v->seq = slot->seq;
-    v->hash = meaning(buf_str(&slot->json), slot->json.len);
     list_add_tail(&w->witness.versions, &v->link);
+    if (json_parse(&status, buf_str(&slot->json), slot->json.len, NULL) < 0)
+        return;
+    v->hash = json_hash(status);
+    if (strncmp(key, "edgejobs/", 9) == 0)
+        rules_job_told(w, key, status);
 }
 
 // Can the status of an object that the store has now have been committed? Not when it was not there at the last look and nothing was since.

@@ -160,6 +160,7 @@ void user_edits_job(struct world *w, const struct act *a);
 void user_deletes_job(struct world *w, const struct act *a);
 void kill_job_shims(struct world *w, const struct act *a);
 void rules_job_start(struct world *w, const struct inst_spec *s, bool suspended);
+void rules_job_told(struct world *w, const char *key, const struct json *status); // is committed
 void rules_jobs_turn(struct world *w);
 bool rules_is_job(struct world *w, const char *uid); // an instance of one
 void rules_jobs_fini(struct world *w);
