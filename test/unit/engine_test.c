@@ -415,6 +415,28 @@ static void absence(void)
     NEEDS(cache_each_key(env.cache, NULL, touched, NULL, &e));
 }
 
+static void stopped_in_a_commit_that_failed(void)
+{
+    struct buf b AUTO_BUF = BUF_INIT(64);
+    reset(fine);
+    put("k", "{}", 1);
+    turn(2);
+    NEEDS(cache_delete(env.cache, "things/ns/k", &e));
+    NEEDS(engine_tombstone(env.db, "things/ns/k", "u1", &e));
+    NEEDS(db_commit(env.db, &e));
+    engine_object_gone(engine, "things/ns/k");
+    (void)engine_run(engine);
+    db_rollback(env.db);
+    engine_store_failed(engine);
+    is_int(intent_get(env.db, "things/ns/k", "gone", &b, NULL), 0, "a stop was finished, and that was not committed: it is owed again");
+    script.gones = 0;
+    NEEDS(engine_store_retry(engine, &e));
+    turn(2);
+    is_int(script.gones, 1, "it is asked for when the store is tried again");
+    is_int(intent_get(env.db, "things/ns/k", "gone", &b, NULL), E_NOTFOUND, "then it is owed no more");
+    is_str(status_of("k"), "", "and its status is gone");
+}
+
 static void damaged(void)
 {
     reset(fine);
@@ -493,6 +515,7 @@ int main(void)
     deadline();
     durable_first();
     absence();
+    stopped_in_a_commit_that_failed();
     damaged();
     large();
     unreadable();
