@@ -13,6 +13,7 @@
 #include "kinds/edgeapp_rollout.h"
 #include "kinds/edgeapp_status.h"
 #include "kinds/observe.h"
+#include "kinds/process_refs.h"
 #include "kinds/registry.h"
 
 enum { PROBE_WHY_MAX = 128, GRACE_OF_START = -1, CHECK_MEMORY = 8 << 20 };
@@ -205,7 +206,7 @@ static void make_uid(struct pass *p, int index, char out[INST_UID_MAX])
     snprintf(out, INST_UID_MAX, "%.12s-%d-%012" PRIx64, hex, index, clock_rand64(p->env->clock) >> 16);
 }
 
-static int start_instance(struct pass *p, const struct app_spec *spec, int index, struct err *e)
+static int start_instance(struct pass *p, const struct app_spec *spec, const struct process_refs *refs, int index, struct err *e)
 {
     static const enum inst_restart restarts[] = {
         [APP_ALWAYS] = INST_RESTART_ALWAYS, [APP_ON_FAILURE] = INST_RESTART_ON_FAILURE, [APP_NEVER] = INST_RESTART_NO
@@ -235,6 +236,8 @@ static int start_instance(struct pass *p, const struct app_spec *spec, int index
         return err_wrap(e, "starting instance %d", index);
     st->slots[index].restarts += st->slots[index].ended;
     st->slots[index].ended = false;
+    if (refs->skipped[0] != '\0')
+        pass_event(p, true, "InvalidEnvironmentVariableNames", "Start", "of envFrom these are no variables: %s", refs->skipped);
     return 0;
 }
 
@@ -250,7 +253,8 @@ static int stop_instance(struct pass *p, const struct app_step *step, int64_t gr
     return rc < 0 ? err_wrap(e, "stopping instance %d", step->index) : 0;
 }
 
-static int take_step(struct pass *p, const struct app_spec *spec, const struct app_step *step, struct err *e)
+static int take_step(struct pass *p, const struct app_spec *spec, const struct process_refs *refs, const struct app_step *step,
+                     struct err *e)
 {
     struct port *port = p->env->port;
     switch (step->kind) {
@@ -260,18 +264,28 @@ static int take_step(struct pass *p, const struct app_spec *spec, const struct a
         return port->ops->forget(port, step->inst->uid, e);
     case APP_START:
         log_info("edgeapp", "start key=%s index=%d why=%s revision=%s", p->key, step->index, step->why, spec->process.revision);
-        return start_instance(p, spec, step->index, e);
+        return start_instance(p, spec, refs, step->index, e);
     }
     return 0;
 }
 
+// Without what it refers to nothing is started, so that what runs of another revision is not taken away for it either.
+static bool must_wait(const struct app_spec *spec, const struct process_refs *refs, const struct app_step *step)
+{
+    if (!refs->found.missing || step->kind == APP_FORGET)
+        return false;
+    return step->kind == APP_START || (step->index < spec->replicas && !app_is_current(spec, step->inst));
+}
+
 // One failure does not keep the other instances from what they need; the first one is returned.
-static int act(struct pass *p, const struct app_spec *spec, const struct app_plan *plan, struct err *e)
+static int act(struct pass *p, const struct app_spec *spec, const struct process_refs *refs, const struct app_plan *plan, struct err *e)
 {
     int first = 0;
     for (size_t i = 0; i < plan->n; i++) {
         struct err local = ERR_INIT;
-        int rc = take_step(p, spec, &plan->steps[i], &local);
+        if (must_wait(spec, refs, &plan->steps[i]))
+            continue;
+        int rc = take_step(p, spec, refs, &plan->steps[i], &local);
         if (rc < 0 && first == 0) {
             first = rc;
             *e = local;
@@ -383,7 +397,7 @@ static void obey_suspend(struct pass *p, struct app_spec *spec)
     spec->replicas = 0;
 }
 
-static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, struct err *e)
+static int prepare(struct pass *p, struct app_spec *spec, struct process_refs *refs, struct observed *o, struct err *e)
 {
     struct app_run *st = p->state;
     const struct json *prev = p->status != NULL ? status_prev(p->status) : NULL;
@@ -393,6 +407,8 @@ static int prepare(struct pass *p, struct app_spec *spec, struct observed *o, st
         return rc;
     app_spec_runtime(spec, p->env->port->ops->name);
     rc = app_rollout_begin(&st->rollout, p, spec, e);
+    if (rc == 0)
+        rc = process_resolve(&spec->process, p, spec->restart_on_change, refs, e);
     if (rc == 0)
         rc = observe_app(p, o, e);
     if (rc == 0)
@@ -425,12 +441,20 @@ static int make_plan(struct pass *p, const struct app_spec *spec, const struct o
 }
 
 // An instance that became ready in this very pass lets the next older one go: nothing else would tell.
-static bool is_next_due(const struct app_plan *plan)
+static bool is_next_due(const struct app_spec *spec, const struct process_refs *refs, const struct app_plan *plan)
 {
     for (size_t i = 0; i < plan->n; i++)
-        if (plan->steps[i].kind == APP_STOP)
+        if (plan->steps[i].kind == APP_STOP && !must_wait(spec, refs, &plan->steps[i]))
             return true;
     return false;
+}
+
+static const char *waits_for(const struct app_spec *spec, const struct process_refs *refs, const struct app_plan *plan)
+{
+    for (size_t i = 0; i < plan->n; i++)
+        if (must_wait(spec, refs, &plan->steps[i]))
+            return refs->found.why;
+    return NULL;
 }
 
 // Why a revision does not come up, from what its instances did.
@@ -446,12 +470,18 @@ static void tell_lateness(const struct app_run *st, const struct app_spec *spec,
              text);
 }
 
-// Looks how the revision in force comes along. *next: when to look again.
-static int follow_rollout(struct pass *p, const struct app_spec *spec, const struct app_summary *sum, int64_t now_ms, int64_t *next,
-                          struct err *e)
+// Looks how the revision in force comes along. *next: when to look again. One that waits for what it refers to takes nothing away and has as
+// long as that takes.
+static int follow_rollout(struct pass *p, const struct app_spec *spec, const struct process_refs *refs, const struct app_summary *sum,
+                          int64_t now_ms, int64_t *next, struct err *e)
 {
     char why[256];
     struct app_run *st = p->state;
+    *next = INT64_MAX;
+    if (refs->found.missing) {
+        st->rollout.watch.revision[0] = '\0';
+        return 0;
+    }
     switch (app_rollout_judge(&st->rollout, spec, sum, now_ms, next)) {
     case ROLLOUT_GOOD:
         return app_rollout_good(&st->rollout, p, spec, e);
@@ -464,7 +494,7 @@ static int follow_rollout(struct pass *p, const struct app_spec *spec, const str
 }
 
 static void report(struct pass *p, const struct app_spec *spec, const struct observed *o, const struct app_summary *summary, int64_t now_ms,
-                   const char *start_error)
+                   const char *start_error, const struct process_refs *refs, const char *wait_why)
 {
     const struct app_run *st = p->state;
     struct app_report r = { .spec = spec,
@@ -474,9 +504,11 @@ static void report(struct pass *p, const struct app_spec *spec, const struct obs
                             .summary = summary,
                             .now_ms = now_ms,
                             .start_error = start_error,
+                            .waits_for = wait_why,
                             .rollout = &st->rollout,
                             .probe_why = st->probe_why };
     app_report_write(p->status, &r);
+    references_condition(&refs->found, p->status);
     if (st->stopped)
         status_cond(p->status, "Ready", COND_FALSE, "StoppedOffline", "%s", st->stop_why);
 }
@@ -490,15 +522,15 @@ static int unknown(struct pass *p, int rc)
 
 // What the pass saw and did becomes the status, and says when the next one is. next_ms: monotonic, INT64_MAX = when something changes.
 static int conclude(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, int acted, int64_t next_ms,
-                    bool news, struct err *e)
+                    bool news, const struct process_refs *refs, const char *wait_why, struct err *e)
 {
     const struct app_run *st = p->state;
     struct app_summary sum;
     struct err why = ERR_INIT;
     int64_t deadline;
     app_summarize(spec, o->insts, o->n, st->slots, now_ms, &sum);
-    int rc = follow_rollout(p, spec, &sum, now_ms, &deadline, &why);
-    report(p, spec, o, &sum, now_ms, acted < 0 ? e->msg : NULL);
+    int rc = follow_rollout(p, spec, refs, &sum, now_ms, &deadline, &why);
+    report(p, spec, o, &sum, now_ms, acted < 0 ? e->msg : NULL, refs, wait_why);
     if (acted < 0 && !p->after_commit)
         return acted;
     if (rc < 0) {
@@ -514,9 +546,10 @@ static int app_reconcile(struct pass *p, struct err *e)
 {
     int64_t now_ms = clock_mono(p->env->clock);
     struct app_spec spec;
+    struct process_refs refs;
     struct observed o = { 0 };
     struct app_plan plan, after;
-    int rc = prepare(p, &spec, &o, e);
+    int rc = prepare(p, &spec, &refs, &o, e);
     if (rc < 0)
         return unknown(p, rc);
     bool news = absorb_exits(p, &spec, &o, now_ms);
@@ -524,7 +557,7 @@ static int app_reconcile(struct pass *p, struct err *e)
     rc = make_plan(p, &spec, &o, now_ms, &plan, e);
     if (rc < 0)
         return unknown(p, rc);
-    int acted = act(p, &spec, &plan, e);
+    int acted = act(p, &spec, &refs, &plan, e);
     rc = observe_app(p, &o, e);
     int64_t available = rc == 0 ? note_running(p, &spec, &o, now_ms) : 0;
     if (rc == 0)
@@ -532,7 +565,9 @@ static int app_reconcile(struct pass *p, struct err *e)
     if (rc < 0)
         return unknown(p, rc);
     int64_t next = MIN(plan.next_ms, probe_instances(p, &spec, &o, now_ms));
-    return conclude(p, &spec, &o, now_ms, acted, is_next_due(&after) ? now_ms : MIN(next, available), news, e);
+    int64_t due = is_next_due(&spec, &refs, &after) ? now_ms : MIN(next, available);
+    const char *wait_why = waits_for(&spec, &refs, &plan);
+    return conclude(p, &spec, &o, now_ms, acted, due, news, &refs, wait_why, e);
 }
 
 // --- The end
@@ -608,10 +643,11 @@ static int app_differences(struct pass *p, struct json *out, struct err *e)
     static const char *const verbs[] = { [APP_STOP] = "stopped", [APP_START] = "running" };
     int64_t now_ms = clock_mono(p->env->clock);
     struct app_spec spec;
+    struct process_refs refs;
     struct observed o = { 0 };
     struct app_plan plan;
     char path[32];
-    int rc = prepare(p, &spec, &o, e);
+    int rc = prepare(p, &spec, &refs, &o, e);
     if (rc == 0)
         rc = make_plan(p, &spec, &o, now_ms, &plan, e);
     for (size_t i = 0; rc == 0 && i < plan.n; i++) {
@@ -627,7 +663,7 @@ static int app_differences(struct pass *p, struct json *out, struct err *e)
 }
 
 static const char *const app_short_names[] = { "eapp", NULL };
-static const char *const app_conditions[] = { "Accepted", "Progressing", "Ready", "Waiting", NULL };
+static const char *const app_conditions[] = { "Accepted", "Progressing", "Ready", "ResolvedRefs", "Waiting", NULL };
 
 const struct kind kind_edgeapp = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgeapps" },

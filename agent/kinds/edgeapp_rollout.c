@@ -26,11 +26,11 @@ enum app_verdict app_watch_judge(struct app_watch *w, const struct app_spec *spe
     }
     if (is_whole(spec, sum))
         return ROLLOUT_GOOD;
-    if (strcmp(good, spec->process.revision) == 0)
+    if (strcmp(good, spec->asked) == 0)
         return ROLLOUT_UNDER_WAY;
-    if (strcmp(w->revision, spec->process.revision) != 0) {
+    if (strcmp(w->revision, spec->asked) != 0) {
         *w = (struct app_watch){ .best = now, .since_ms = now_ms };
-        snprintf(w->revision, sizeof(w->revision), "%s", spec->process.revision);
+        snprintf(w->revision, sizeof(w->revision), "%s", spec->asked);
     }
     if (now > w->best) {
         w->best = now;
@@ -47,14 +47,14 @@ enum app_verdict app_watch_judge(struct app_watch *w, const struct app_spec *spe
 
 static bool is_way_back(const struct app_record *r, const struct app_spec *spec)
 {
-    return spec->rollback && r->good[0] != '\0' && strcmp(r->good, spec->process.revision) != 0;
+    return spec->rollback && r->good[0] != '\0' && strcmp(r->good, spec->asked) != 0;
 }
 
 static void go_back(struct app_rollout *r, struct pass *p, struct app_spec *spec)
 {
     struct app_spec good;
     struct err why = ERR_INIT;
-    const struct app_failed *failed = app_record_failed(r->record, spec->process.revision);
+    const struct app_failed *failed = app_record_failed(r->record, spec->asked);
     if (failed == NULL || !is_way_back(r->record, spec))
         return;
     if (app_record_spec(p, &r->kept, &why) < 0 || app_spec_decode(&good, r->kept, p->env->node, p->arena, &why) < 0) {
@@ -92,13 +92,13 @@ enum app_verdict app_rollout_judge(struct app_rollout *r, const struct app_spec 
 
 int app_rollout_good(struct app_rollout *r, struct pass *p, const struct app_spec *spec, struct err *e)
 {
-    return app_record_good(r->record, p, spec->process.revision, e);
+    return app_record_good(r->record, p, spec->asked, e);
 }
 
 // One that failed before and is in force all the same has no way back: the good spec cannot be read.
 int app_rollout_late(struct app_rollout *r, struct pass *p, const struct app_spec *spec, const char *why, struct err *e)
 {
-    const char *revision = spec->process.revision;
+    const char *revision = spec->asked;
     r->late = true;
     if (is_way_back(r->record, spec) && app_record_failed(r->record, revision) == NULL) {
         int rc = app_record_fail(r->record, p, revision, why, clock_wall_us(p->env->clock), e);

@@ -116,6 +116,7 @@ int app_spec_decode(struct app_spec *s, const struct json *spec, const char *nod
     s->replicas = (int)field_int(&f, "replicas", 0, APP_REPLICAS_MAX, 1);
     s->restart = (enum app_restart)field_choice(&f, "restartPolicy", policies, APP_ALWAYS);
     s->suspend = field_bool(&f, "suspend", false);
+    s->restart_on_change = field_bool(&f, "restartOnChange", false);
     decode_update(s, &f);
     for (int use = 0; use < APP_PROBES; use++)
         decode_probe(&s->probes[use], &f, (enum app_probe_use)use);
@@ -130,6 +131,7 @@ void app_spec_runtime(struct app_spec *s, const char *dflt)
     size_t n = strlen(s->process.revision);
     if (strcmp(s->runtime, "exec") != 0)
         snprintf(s->process.revision + n, sizeof(s->process.revision) - n, "-%.8s", s->runtime);
+    snprintf(s->asked, sizeof(s->asked), "%s", s->process.revision);
 }
 
 int app_exec_env(const struct app_spec *s, int index, const struct account *who, struct arena *a, struct exec_env *out, struct err *e)

@@ -24,12 +24,14 @@ struct app_probe {
 
 struct app_spec {
     struct process process;
-    const char *runtime; // NULL = as the node has it, until app_spec_runtime() was asked
+    char asked[INST_REV_MAX]; // its revision without the values that it refers to: by this a rollout is known
+    const char *runtime;      // NULL = as the node has it, until app_spec_runtime() was asked
     int replicas;
     int max_unavailable; // of them at once, while a new revision replaces an older one
     int64_t min_ready_ms, progress_deadline_ms;
     bool rollback;
     bool suspend;
+    bool restart_on_change; // of a value that is referred to
     enum app_restart restart;
     struct app_probe probes[APP_PROBES];
 };

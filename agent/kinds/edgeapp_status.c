@@ -141,6 +141,8 @@ static void ready_condition(struct status *s, const struct app_report *r)
                     r->rollout->failed->revision, r->rollout->failed->why, r->spec->process.revision, sum->ready, r->spec->replicas);
     else if (r->start_error != NULL)
         status_cond(s, "Ready", COND_FALSE, "StartFailed", "%s", r->start_error);
+    else if (r->waits_for != NULL)
+        status_cond(s, "Ready", COND_FALSE, "CreateContainerConfigError", "%s", r->waits_for);
     else if (sum->state == APP_RUNNING)
         status_cond(s, "Ready", COND_TRUE, "AllReady", "%d of %d instances are ready", r->spec->replicas, r->spec->replicas);
     else if (sum->state == APP_STOPPED && r->spec->suspend)

@@ -10,6 +10,7 @@
 #include "kinds/edgejob_rebuild.h"
 #include "kinds/exit_text.h"
 #include "kinds/observe.h"
+#include "kinds/process_refs.h"
 #include "kinds/registry.h"
 
 enum { GRACE_OF_START = -1, ZONE_AGAIN_MS = 3600000, LONG_WAIT_MS = 300000, NOTE_OUTPUT_MAX = 400 };
@@ -30,6 +31,7 @@ struct job_state {
 // One pass.
 struct work {
     struct job_spec spec;
+    struct process_refs refs;
     struct job_record record;
     struct observed observed;
     struct job_seen seen;
@@ -143,6 +145,7 @@ static void look(struct pass *p, struct work *w)
     load_zone(p, w);
     obey_offline(p);
     s->stopped = st->stopped;
+    s->waits = w->refs.found.missing;
 }
 
 static int prepare(struct pass *p, struct work **out, struct err *e)
@@ -152,6 +155,8 @@ static int prepare(struct pass *p, struct work **out, struct err *e)
     if (w == NULL)
         return err_set(e, E_NOMEM, "pass");
     int rc = job_spec_decode(&w->spec, p->spec, p->env->node, p->arena, e);
+    if (rc == 0)
+        rc = process_resolve(&w->spec.process, p, false, &w->refs, e);
     if (rc == 0)
         rc = observe(p, &w->observed, e);
     if (rc == 0)
@@ -322,6 +327,8 @@ static int start_run(struct pass *p, struct work *w, const char *id, struct err 
     if (rc < 0)
         return err_wrap(e, "starting run %s", id);
     forget_armed(p->state, job_inst_hash(uid));
+    if (w->refs.skipped[0] != '\0')
+        pass_event(p, true, "InvalidEnvironmentVariableNames", "Start", "of envFrom these are no variables: %s", w->refs.skipped);
     return 0;
 }
 
@@ -369,11 +376,21 @@ static void arm(struct job_state *st, const struct job_plan *plan)
 
 // --- The pass
 
+// What waits is a run that has not begun; what runs has what it needs.
+static const char *waits_for(const struct work *w)
+{
+    for (size_t i = 0; i < w->record.n_runs && w->refs.found.missing; i++)
+        if (!w->record.runs[i].begun)
+            return w->refs.found.why;
+    return NULL;
+}
+
 static void report(struct pass *p, struct work *w, const char *error)
 {
     const struct job_state *st = p->state;
-    struct job_report r = { p->name, &w->spec, &w->record, &w->seen, &w->plan, w->zone_error.msg, st->stop_why, error };
+    struct job_report r = { p->name, &w->spec, &w->record, &w->seen, &w->plan, w->zone_error.msg, st->stop_why, error, waits_for(w) };
     job_report_write(p->status, &r);
+    references_condition(&w->refs.found, p->status);
 }
 
 // Nothing new is known: what was reported stands.
@@ -509,7 +526,8 @@ int job_log_find(const struct json *status, const char *ns, const char *job, con
 }
 
 static const char *const job_short_names[] = { "ejob", NULL };
-static const char *const job_conditions[] = { "Accepted", "Ready", "Scheduled", "Suspended", "Complete", "Failed", "Waiting", NULL };
+static const char *const job_conditions[] = { "Accepted", "Ready",        "Scheduled", "Suspended", "Complete",
+                                              "Failed",   "ResolvedRefs", "Waiting",   NULL };
 
 const struct kind kind_edgejob = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgejobs" },

@@ -384,6 +384,8 @@ static void begin_attempt(struct work *w, struct job_run *run)
 
 static bool may_start(const struct work *w, const struct job_run *run)
 {
+    if (w->seen->waits)
+        return false;
     return !is_suspended(w) && (run->scheduled_s == 0 || w->seen->now.at.trusted);
 }
 

@@ -26,6 +26,7 @@ struct job_seen {
     const struct job_spec *spec;
     const struct tz *zone;    // NULL = UTC
     bool zone_ok;             // the time zone is known on this machine
+    bool waits;               // for what it refers to: no attempt begins
     bool stopped;             // by a policy, as the node is offline: nothing begins, what runs is ended
     const struct inst *insts; // of this object
     size_t n_insts;

@@ -311,6 +311,8 @@ static void conditions(struct status *s, const struct job_report *r)
     }
     if (r->seen->stopped && !is_over(r))
         status_cond(s, "Ready", COND_FALSE, "StoppedOffline", "%s", r->stop_why);
+    if (r->waits_for != NULL)
+        status_cond(s, "Ready", COND_FALSE, "CreateContainerConfigError", "%s", r->waits_for);
     if (r->error != NULL)
         status_cond(s, "Ready", COND_FALSE, "StartFailed", "%s", r->error);
 }

@@ -35,6 +35,7 @@ struct job_report {
     const char *zone_error; // why the time zone is not known
     const char *stop_why;   // which policy stopped it
     const char *error;      // a start that the port refused; NULL = none
+    const char *waits_for;  // no attempt begins without it; NULL = none waits
 };
 // Everything but `runs`.
 void job_report_write(struct status *s, const struct job_report *r);

@@ -19,7 +19,7 @@ enum { MS = 1000, MAX_LOG_FILE = 1 << 30, MIN_LOG_FILE = 4096, PASSWD_MAX = 1 <<
 
 // --- Decoding
 
-static bool is_env_name(const char *s)
+bool process_is_env_name(const char *s)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
     static const char rest[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -31,9 +31,20 @@ static bool is_absolute(const char *s)
     return s[0] == '/';
 }
 
-static bool decode_env_var(const struct field *f, struct env_var *v, const struct env_var *earlier, size_t n)
+// An empty value beside a reference is the default of the CRD.
+static void decode_value_from(const struct field *f, const struct env_var *v, struct ref *ref)
 {
-    static const struct text_rule name_rule = { 1, 256, is_env_name, "letters, digits and underscores, not starting with a digit" };
+    struct field from = field_get(f, "valueFrom");
+    if (!field_present(&from))
+        return;
+    if (v->value[0] != '\0')
+        field_bad(f, "give value or valueFrom, not both");
+    ref_decode_key(ref, &from);
+}
+
+static bool decode_env_var(const struct field *f, struct env_var *v, struct ref *ref, const struct env_var *earlier, size_t n)
+{
+    static const struct text_rule name_rule = { 1, 256, process_is_env_name, "letters, digits and underscores, not starting with a digit" };
     static const struct text_rule value_rule = { 0, 32000, NULL, NULL };
     struct field name = field_get(f, "name");
     field_require(&name);
@@ -42,6 +53,7 @@ static bool decode_env_var(const struct field *f, struct env_var *v, const struc
     for (size_t i = 0; i < n; i++)
         if (strcmp(earlier[i].name, v->name) == 0)
             field_bad(&name, "\"%s\" is there twice", v->name);
+    decode_value_from(f, v, ref);
     return f->d->rc == 0;
 }
 
@@ -50,16 +62,46 @@ static void decode_env(struct process *s, const struct field *spec)
     struct field list = field_get(spec, "env");
     size_t n = field_count(&list, 0, PROCESS_ENV_MAX);
     s->env = arena_alloc(list.d->arena, (n + 1) * sizeof(*s->env));
-    if (s->env == NULL) {
+    s->env_refs = arena_alloc(list.d->arena, (n + 1) * sizeof(*s->env_refs));
+    if (s->env == NULL || s->env_refs == NULL) {
         field_no_memory(&list);
         return;
     }
     const struct json *item = json_first(list.j);
     for (size_t i = 0; i < n; i++, item = json_next(item)) {
         struct field f = field_item(&list, item, i);
-        if (!decode_env_var(&f, &s->env[i], s->env, i))
+        if (!decode_env_var(&f, &s->env[i], &s->env_refs[i], s->env, i))
             return;
         s->n_env++;
+    }
+}
+
+static void decode_env_source(const struct field *f, struct env_from *from)
+{
+    static const struct text_rule prefix_rule = { 0, 256, NULL, NULL };
+    struct field secret = field_get(f, "secretRef"), map = field_get(f, "configMapRef"), prefix = field_get(f, "prefix");
+    if (field_present(&secret) + field_present(&map) != 1)
+        field_bad(f, "give exactly one of secretRef and configMapRef");
+    ref_decode_whole(&from->ref, f, "secretRef", REF_SECRET);
+    ref_decode_whole(&from->ref, f, "configMapRef", REF_CONFIGMAP);
+    from->prefix = field_text(f, "prefix", &prefix_rule, "");
+    if (from->prefix[0] != '\0' && !process_is_env_name(from->prefix))
+        field_bad(&prefix, "must be letters, digits and underscores, not starting with a digit");
+}
+
+static void decode_env_from(struct process *s, const struct field *spec)
+{
+    struct field list = field_get(spec, "envFrom");
+    size_t n = field_count(&list, 0, PROCESS_ENV_FROM_MAX);
+    s->env_from = arena_alloc(list.d->arena, (n + 1) * sizeof(*s->env_from));
+    if (s->env_from == NULL) {
+        field_no_memory(&list);
+        return;
+    }
+    const struct json *item = json_first(list.j);
+    for (; s->n_env_from < n && list.d->rc == 0; item = json_next(item), s->n_env_from++) {
+        struct field f = field_item(&list, item, s->n_env_from);
+        decode_env_source(&f, &s->env_from[s->n_env_from]);
     }
 }
 
@@ -182,6 +224,29 @@ static void add_number(struct sha256 *h, int64_t v)
     add_text(h, text);
 }
 
+static void add_ref(struct sha256 *h, const struct ref *r)
+{
+    add_number(h, r->kind * 2 + r->optional);
+    add_text(h, r->name);
+    add_text(h, r->key != NULL ? r->key : "");
+}
+
+// What is referred to. The values are not in it: edgeapp.c.
+static void add_refs(struct sha256 *h, const struct process *s)
+{
+    for (size_t i = 0; i < s->n_env_from; i++) {
+        add_text(h, "envFrom");
+        add_ref(h, &s->env_from[i].ref);
+        add_text(h, s->env_from[i].prefix);
+    }
+    for (size_t i = 0; i < s->n_env; i++)
+        if (s->env_refs[i].name != NULL) {
+            add_text(h, "valueFrom");
+            add_number(h, (int64_t)i);
+            add_ref(h, &s->env_refs[i]);
+        }
+}
+
 // Every text carries its length, every list its number of items: no two specs share an encoding. Fields at their default are left
 // out. Where it runs is not in it: edgeapp_spec.c.
 static void compute_revision(struct process *s)
@@ -224,6 +289,7 @@ static void compute_revision(struct process *s)
             add_text(&h, limits[i].name);
             add_number(&h, limits[i].v);
         }
+    add_refs(&h, s);
     sha256_end_hex(&h, hex);
     snprintf(s->revision, sizeof(s->revision), "1-%.12s", hex);
 }
@@ -232,6 +298,7 @@ void process_decode(struct process *s, const struct field *spec)
 {
     decode_command(s, spec);
     decode_env(s, spec);
+    decode_env_from(s, spec);
     decode_account(s, spec);
     s->grace_ms = MS * field_int(spec, "terminationGracePeriodSeconds", 0, 3600, 30);
     decode_rlimits(s, spec);
@@ -283,15 +350,22 @@ static const struct env_var *find_env(const struct env_var *env, size_t n_env, c
 }
 
 struct environment {
-    const struct env_var *vars;
+    const struct process *s;
+    const struct env_var *vars; // the spec's are the last ones
     size_t n;
 };
+
+static bool is_secret(const struct environment *all, const struct env_var *v)
+{
+    size_t i = (size_t)(v - all->vars), own = all->n - all->s->n_env;
+    return i >= own && all->s->env_refs[i - own].name != NULL && all->s->env_refs[i - own].kind == REF_SECRET;
+}
 
 static const char *lookup_env(const void *ctx, const char *name, size_t n)
 {
     const struct environment *all = ctx;
     const struct env_var *v = find_env(all->vars, all->n, name, n);
-    return v != NULL ? v->value : NULL;
+    return v != NULL && !is_secret(all, v) ? v->value : NULL;
 }
 
 // Bytes that the text at `in`, which starts with '$', stands for; *used of the input are consumed.
@@ -379,7 +453,7 @@ int process_exec_env(const struct process *s, const struct env_var *own, size_t 
     struct env_var *vars = arena_alloc(a, (s->n_env + 3 + n_own) * sizeof(*vars));
     if (vars == NULL)
         return err_set(e, E_TOOBIG, "spec.env: too large for the memory of a pass");
-    struct environment all = { vars, 0 };
+    struct environment all = { s, vars, 0 };
     add_own(s, "PATH", DEFAULT_PATH, &all, vars);
     add_own(s, "HOME", who->home[0] != '\0' ? who->home : NULL, &all, vars);
     add_own(s, "USER", who->name[0] != '\0' ? who->name : NULL, &all, vars);

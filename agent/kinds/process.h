@@ -2,7 +2,7 @@
 // process — what kinds that run programs have in common: the fields of a spec that say how a process is started, their revision, and the
 // environment it gets. Decoding is pure; only process_account() looks at the machine.
 //
-// The revision names what a restart is needed for: command, args, env, user, group, workingDir, rlimits, resources. It is computed from decoded
+// The revision names what a restart is needed for: command, args, env (of a reference, what it refers to), user, group, workingDir, rlimits, resources. It is computed from decoded
 // fields, a field at its default counts as absent, so neither a new default in the CRD nor the order of members moves it. Its form is
 // "<version>-<12 hex>"; whoever changes the encoding raises the version and accepts that every app restarts once, and that every one-shot
 // job runs again.
@@ -10,20 +10,29 @@
 #define KINDS_PROCESS_H
 
 #include "base/fsio.h"
-#include "kinds/field.h"
+#include "kinds/references.h"
 #include "port/port.h"
 
-enum { PROCESS_ENV_MAX = 256, PROCESS_ARGS_MAX = 256, PROCESS_OWN_ENV_MAX = 4 };
+enum { PROCESS_ENV_MAX = 256, PROCESS_ENV_FROM_MAX = 32, PROCESS_ARGS_MAX = 256, PROCESS_OWN_ENV_MAX = 4 };
 
 struct env_var {
     const char *name, *value;
 };
 
+// Every key of an object as a variable, its name behind the prefix.
+struct env_from {
+    struct ref ref;
+    const char *prefix;
+};
+
 struct process {
     const char *const *command, *const *args; // NULL-terminated
     size_t n_command, n_args;
-    struct env_var *env; // in the order given
+    struct env_var *env;  // in the order given
+    struct ref *env_refs; // by index of env: where its value comes from; no name = it is in env
     size_t n_env;
+    struct env_from *env_from;
+    size_t n_env_from;
     const char *user, *group;                // NULL = as the agent
     const char *workdir;                     // "/" by default
     struct rlimit_spec rlimits[RLIMITS_MAX]; // by name
@@ -35,7 +44,9 @@ struct process {
     char revision[INST_REV_MAX];
 };
 
-// Reads command, args, env, user, group, workingDir, rlimits, resources, terminationGracePeriodSeconds and logs. Errors stick in the decode. Texts are
+bool process_is_env_name(const char *s);
+
+// Reads command, args, env, envFrom, user, group, workingDir, rlimits, resources, terminationGracePeriodSeconds and logs. Errors stick in the decode. Texts are
 // borrowed from the spec.
 void process_decode(struct process *s, const struct field *spec);
 
@@ -50,7 +61,7 @@ bool account_find(struct account *out, const char *passwd, const char *user);
 void process_account(struct disk *d, const struct process *s, struct account *out);
 
 // What it is started with: PATH, HOME, USER and the kind's `own` variables (at most PROCESS_OWN_ENV_MAX) unless the spec sets them, then the
-// spec's; $(NAME) expanded in command and args. In arena `a`; texts of the spec are borrowed.
+// spec's; $(NAME) expanded in command and args, unless it is a Secret's: every user of the machine can read those. In arena `a`; texts of the spec are borrowed.
 int process_exec_env(const struct process *s, const struct env_var *own, size_t n_own, const struct account *who, struct arena *a,
                      struct exec_env *out, struct err *e) MUST_USE;
 

@@ -27,6 +27,7 @@
 #include "flow/contact.h"
 #include "flow/policy.h"
 #include "flow/reconcile.h"
+#include "flow/refs.h"
 #include "kinds/edgenode.h"
 #include "tap.h"
 
@@ -47,6 +48,8 @@ struct rig {
     struct registry *registry;
     struct engine *engine;
     struct policy *policy;
+    struct refs *refs;
+    bool followed[REF_KINDS]; // somebody refers to one: sync would follow it
     struct config config;
     struct node_facts facts;
     struct contact contact; // the server: online, and whether it answers
@@ -146,7 +149,12 @@ static bool rig_commit_in(struct loop_hook *h)
 
 static bool rig_work(struct loop_hook *h)
 {
-    return engine_run(container_of(h, struct rig, work)->engine);
+    struct rig *r = container_of(h, struct rig, work);
+    struct engine_stats s;
+    bool more = engine_run(r->engine);
+    engine_stats(r->engine, &s);
+    refs_run(r->refs, s.settled);
+    return more;
 }
 
 static bool rig_commit_out(struct loop_hook *h)
@@ -169,6 +177,24 @@ static void rig_policy_changed(void *ctx, unsigned what)
         engine_each(r->engine, rig_touch, r->engine);
 }
 
+static void rig_follow(void *ctx, const struct kind *k, bool on)
+{
+    struct rig *r = ctx;
+    r->followed[k == &kind_secret ? REF_SECRET : REF_CONFIGMAP] = on;
+}
+
+static void rig_refresh(void *ctx, const struct kind *k)
+{
+    (void)ctx;
+    (void)k;
+}
+
+static void rig_touch_referrer(void *ctx, const char *key)
+{
+    struct rig *r = ctx;
+    engine_touch(r->engine, key, "reference");
+}
+
 static void rig_open(struct rig *r)
 {
     struct err e = ERR_INIT;
@@ -188,6 +214,8 @@ static void rig_open(struct rig *r)
         .loop = r->loop, .clock = &r->fc.clock, .db = r->db, .config = &r->config, .changed = rig_policy_changed, .ctx = r
     };
     rig_must(policy_new(&r->policy, &pc, &e), &e, "policy");
+    struct refs_conf rc = { .ns = RIG_NS, .follow = rig_follow, .refresh = rig_refresh, .touch = rig_touch_referrer, .ctx = r };
+    rig_must(refs_new(&r->refs, r->cache, &rc, &e), &e, "references");
     r->env = (struct kind_env){ .loop = r->loop,
                                 .clock = &r->fc.clock,
                                 .disk = r->disk,
@@ -197,6 +225,7 @@ static void rig_open(struct rig *r)
                                 .outbox = r->outbox,
                                 .config = &r->policy->effective,
                                 .policy = r->policy,
+                                .refs = r->refs,
                                 .contact = &r->contact,
                                 .facts = &r->facts,
                                 .node = "edge-1",
@@ -217,6 +246,7 @@ static void rig_close(struct rig *r, bool crash)
     loop_hook_del(&r->work);
     loop_hook_del(&r->commit_out);
     engine_free(r->engine);
+    refs_free(r->refs);
     policy_free(r->policy);
     registry_free(r->registry);
     if (crash)
@@ -323,6 +353,36 @@ static void rig_run(struct rig *r, int64_t ms)
 }
 
 // --- What sync does
+
+// A Secret or ConfigMap as the server has it: its data, members and all.
+static UNUSED void rig_refer(struct rig *r, enum ref_kind kind, const char *name, const char *members)
+{
+    struct err e = ERR_INIT;
+    struct object_view v;
+    struct buf part AUTO_BUF = BUF_INIT(1 << 20);
+    char key[KEY_MAX], json[4096];
+    static int64_t rv = 1000;
+    rig_must(key_make(key, ref_kind_of(kind)->type.plural, RIG_NS, name, &e), &e, "key");
+    snprintf(json, sizeof(json),
+             "{\"metadata\":{\"name\":\"%s\",\"namespace\":\"" RIG_NS "\",\"uid\":\"u-%s\",\"resourceVersion\":\"%lld\"},%s}", name, name,
+             (long long)++rv, members);
+    rig_must(refs_reduce(r->refs, key, json, strlen(json), &part, &e), &e, "reduce");
+    if (part.len > 0) {
+        rig_must(object_scan(&v, part.data, part.len, &e), &e, "scan");
+        rig_must(MIN(cache_put(r->cache, "v1", key, &v, part.data, part.len, &e), 0), &e, "put");
+    }
+    refs_changed(r->refs, key);
+}
+
+// It is deleted: its row stays, without a source.
+static UNUSED void rig_unrefer(struct rig *r, enum ref_kind kind, const char *name)
+{
+    struct err e = ERR_INIT;
+    char key[KEY_MAX];
+    rig_must(key_make(key, ref_kind_of(kind)->type.plural, RIG_NS, name, &e), &e, "key");
+    rig_must(cache_disown(r->cache, key, &e), &e, "disown");
+    refs_changed(r->refs, key);
+}
 
 static const char *rig_key_in(struct rig *r, const char *ns, const char *plural, const char *name)
 {

@@ -112,6 +112,34 @@ sub refused_probe {
     );
 }
 
+# A reference to an object, and to a key of one.
+sub refused_object {
+    my ($ref) = @_;
+    return (
+        [ $ref, required => 'name' ],
+        [ "$ref.name", minLength => '' ],
+        [ "$ref.name", maxLength => long(254) ],
+        [ "$ref.name", pattern => 'No_Name' ],
+    );
+}
+
+sub refused_key_ref {
+    my ($from) = @_;
+    return (
+        [ $from, rule => {} ],
+        [ $from, rule => { secretKeyRef => { name => 'a', key => 'b' }, configMapKeyRef => { name => 'a', key => 'b' } } ],
+        map {
+            (
+                refused_object("$from.$_"),
+                [ "$from.$_", required => 'key' ],
+                [ "$from.$_.key", minLength => '' ],
+                [ "$from.$_.key", maxLength => long(254) ],
+                [ "$from.$_.key", pattern => 'a/b' ],
+            )
+        } qw(secretKeyRef configMapKeyRef)
+    );
+}
+
 # What a process is started with is the same for apps and jobs.
 sub refused_process {
     return (
@@ -126,6 +154,15 @@ sub refused_process {
         [ 'spec.env[0].name', pattern => '1A' ],
         [ 'spec.env[0].value', maxLength => long(32001) ],
         [ 'spec.env[0].value', pattern => $nul ],
+        [ 'spec.env[0]', rule => { name => 'A', value => 'x', valueFrom => { secretKeyRef => { name => 'a', key => 'b' } } } ],
+        refused_key_ref('spec.env[0].valueFrom'),
+        [ 'spec.envFrom', maxItems => many(33, sub { ({ secretRef => { name => 's' } }) }) ],
+        [ 'spec.envFrom[0].prefix', maxLength => long(257) ],
+        [ 'spec.envFrom[0].prefix', pattern => '1A' ],
+        [ 'spec.envFrom[0]', rule => {} ],
+        [ 'spec.envFrom[0]', rule => { secretRef => { name => 'a' }, configMapRef => { name => 'a' } } ],
+        refused_object('spec.envFrom[0].secretRef'),
+        refused_object('spec.envFrom[0].configMapRef'),
         refused_account('spec.user'),
         refused_account('spec.group'),
         [ 'spec.workingDir', minLength => '' ],
@@ -163,7 +200,16 @@ my $app = {
             nodeName => 'edge-1.example',
             command => [ '/bin/app', '$(MODE)' ],
             args => ['--verbose'],
-            env => [ { name => 'MODE', value => 'a b' } ],
+            env => [
+                { name => 'MODE', value => 'a b' },
+                { name => 'A', value => '', valueFrom => { secretKeyRef => { name => 'db', key => 'user.name', optional => JSON::PP::true } } },
+                { name => 'B', value => '', valueFrom => { configMapKeyRef => { name => 'site', key => 'zone', optional => JSON::PP::false } } },
+            ],
+            envFrom => [
+                { prefix => 'DB_', secretRef => { name => 'db', optional => JSON::PP::true } },
+                { configMapRef => { name => 'site', optional => JSON::PP::false } },
+            ],
+            restartOnChange => JSON::PP::true,
             user => 'daemon',
             group => '1000',
             workingDir => '/srv',
@@ -199,7 +245,7 @@ my $app = {
     least => { spec => { command => ['true'] } },
     defaults => {
         command => ['true'], replicas => 1, restartPolicy => 'Always', terminationGracePeriodSeconds => 30,
-        suspend => JSON::PP::false, update => { maxUnavailable => 1, minReadySeconds => 10, progressDeadlineSeconds => 600, rollback => JSON::PP::true },
+        suspend => JSON::PP::false, restartOnChange => JSON::PP::false, update => { maxUnavailable => 1, minReadySeconds => 10, progressDeadlineSeconds => 600, rollback => JSON::PP::true },
         logs => { maxSize => '1Mi', maxFiles => 2 },
     },
     refused => [
@@ -376,7 +422,8 @@ my $job = {
             outputLimitBytes => 512,
             command => [ '/bin/job', '$(MODE)' ],
             args => ['--verbose'],
-            env => [ { name => 'MODE', value => 'a b' } ],
+            env => [ { name => 'MODE', value => 'a b' }, { name => 'A', value => '', valueFrom => { secretKeyRef => { name => 'db', key => 'pw', optional => JSON::PP::false } } } ],
+            envFrom => [ { prefix => 'S_', configMapRef => { name => 'site', optional => JSON::PP::true } } ],
             user => 'daemon',
             group => '1000',
             workingDir => '/srv',
