@@ -49,10 +49,12 @@ int agent_policy_new(struct agent *a, struct err *e)
     return rc;
 }
 
-static int touch_policy(void *ctx, const char *key)
+// Policies select by labels, templates of EdgeConfigs name them.
+static int touch_by_labels(void *ctx, const char *key)
 {
     struct agent *a = ctx;
-    if (registry_of_key(a->registry, key) == &kind_edgepolicy)
+    const struct kind *k = registry_of_key(a->registry, key);
+    if (k == &kind_edgepolicy || k == &kind_edgeconfig)
         engine_touch(a->engine, key, "labels");
     return 0;
 }
@@ -63,7 +65,7 @@ void agent_policy_heard(struct agent *a, const char *key)
     struct err e = ERR_INIT;
     if (key_make(node, kind_edgenode.type.plural, a->ns, a->node, &e) < 0 || strcmp(key, node) != 0)
         return;
-    if (cache_each_key(a->cache, NULL, touch_policy, a, &e) < 0)
+    if (cache_each_key(a->cache, NULL, touch_by_labels, a, &e) < 0)
         log_error("agent", "policies-not-matched error=\"%s\"", e.msg);
 }
 

@@ -410,6 +410,8 @@ static int prepare(struct pass *p, struct app_spec *spec, struct process_refs *r
     if (rc == 0)
         rc = process_resolve(&spec->process, p, spec->restart_on_change, refs, e);
     if (rc == 0)
+        rc = app_mark_load(&spec->mark, p->env->db, p->key, e);
+    if (rc == 0)
         rc = observe_app(p, o, e);
     if (rc == 0)
         rc = grow_slots(st, spec->replicas, e);

@@ -18,7 +18,7 @@ static bool is_live(const struct inst *i)
 
 bool app_is_current(const struct app_spec *spec, const struct inst *i)
 {
-    return strcmp(i->revision, spec->process.revision) == 0;
+    return strcmp(i->revision, spec->process.revision) == 0 && !app_mark_outdates(&spec->mark, i);
 }
 
 const struct inst *app_live(const struct inst *insts, size_t n, int index)

@@ -5,6 +5,7 @@
 #ifndef KINDS_EDGEAPP_SPEC_H
 #define KINDS_EDGEAPP_SPEC_H
 
+#include "kinds/edgeapp_mark.h"
 #include "kinds/process.h"
 
 enum { APP_REPLICAS_MAX = 32 };
@@ -32,6 +33,7 @@ struct app_spec {
     bool rollback;
     bool suspend;
     bool restart_on_change; // of a value that is referred to
+    struct app_mark mark;   // not of the spec: instances from before are superseded
     enum app_restart restart;
     struct app_probe probes[APP_PROBES];
 };

@@ -20,6 +20,7 @@
 
 enum {
     DIFFERENCES_MAX = 16, // as the CRD bounds them
+    FACT_RETRY_MS = 30000,
     CONFLICT_RETRY_MS = 30000,
     OWNER_RETRY_MS = 60000,
     CHECK_MEMORY = 8 << 20,
@@ -148,6 +149,21 @@ static void load_prev(struct cfg_pass *w)
         w->run->applied_us = 0;
 }
 
+// A fact that is missing for a while, as the address of a machine whose network is down, must not look like another version of what is under way.
+static int render(struct cfg_pass *w, struct err *e)
+{
+    int rc = cfg_spec_render(&w->spec, w->env, w->p->arena, &w->unknown);
+    if (rc == 0)
+        return 0;
+    if (rc != E_NOTFOUND) {
+        *e = w->unknown;
+        return rc;
+    }
+    if (w->sw.state != SWITCH_NONE)
+        snprintf(w->spec.revision, sizeof(w->spec.revision), "%s", w->sw.revision);
+    return 0;
+}
+
 static int load(struct cfg_pass *w, struct err *e)
 {
     int rc = decode(w->env, w->p->spec, w->p->arena, &w->spec, e);
@@ -160,6 +176,9 @@ static int load(struct cfg_pass *w, struct err *e)
     if (rc < 0)
         return rc;
     w->spec_hash = json_hash(w->p->spec);
+    rc = render(w, e);
+    if (rc < 0)
+        return rc;
     w->items = arena_alloc(w->p->arena, (w->spec.n_files + 1) * sizeof(*w->items));
     if (w->items == NULL)
         return err_set(e, E_NOMEM, "files");
@@ -168,6 +187,15 @@ static int load(struct cfg_pass *w, struct err *e)
         w->items[i].record = cfg_record_of(&w->records, w->spec.files[i].path);
     }
     return 0;
+}
+
+static int settle_facts(struct cfg_pass *w, struct err *e)
+{
+    (void)e;
+    if (w->unknown.cls == 0)
+        return CFG_ON;
+    cfg_come_back(w, w->now_ms + FACT_RETRY_MS);
+    return refuse(w, "FactUnknown", w->unknown.msg);
 }
 
 // What the machine itself answers; none of it changes without somebody's doing.
@@ -390,9 +418,8 @@ static void follow_drift(struct cfg_pass *w)
 static int cfg_reconcile(struct pass *p, struct err *e)
 {
     static int (*const steps[])(struct cfg_pass *, struct err *) = {
-        take_verdict, tidy,       cfg_settle_switch, settle_owner,        cfg_observe,     validate,
-        settle_fight, cfg_intend, cfg_switch_files,  cfg_release_removed, cfg_write_files, cfg_run_on_change,
-        cfg_confirm,
+        take_verdict, tidy,       cfg_settle_switch, settle_facts,        settle_owner,    cfg_observe,       validate,
+        settle_fight, cfg_intend, cfg_switch_files,  cfg_release_removed, cfg_write_files, cfg_run_on_change, cfg_confirm,
     };
     struct cfg_pass w = { .p = p, .run = p->state, .env = p->env, .now_ms = clock_mono(p->env->clock), .look_ms = INT64_MAX };
     int rc = load(&w, e);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
+#include "kinds/edgeapp_mark.h"
 #include "kinds/edgeconfig_pass.h"
 
 static bool must_write(const struct cfg_pass *w, const struct cfg_item *i)
@@ -80,7 +81,9 @@ static int owe_change(struct cfg_pass *w, bool *commit, struct err *e)
 {
     bool touch = false;
     bool wanted = cfg_has_on_change(&w->spec);
-    int rc = wanted && !w->owed ? will_touch(w, &touch, e) : 0;
+    int rc = wanted ? will_touch(w, &touch, e) : 0;
+    if (rc == 0 && touch && w->owed) // a restart that is under way does not know of this change
+        return app_mark_delete(w->env->db, w->p->key, e);
     if (rc < 0 || (wanted ? !touch : !w->owed))
         return rc;
     *commit |= wanted;

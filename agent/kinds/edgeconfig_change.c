@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kinds/edgeapp_mark.h"
 #include "kinds/edgeconfig_pass.h"
 
 enum { CHANGE_RETRY_FIRST_MS = 1000, CHANGE_RETRY_MAX_MS = 300000 };
 
 bool cfg_has_on_change(const struct cfg_spec *s)
 {
-    return s->on_change.argv != NULL;
+    return s->on_change.argv != NULL || s->on_app.name != NULL;
 }
 
 // A salvaged store may have lost the note that an onChange is owed, and a file that matches shows nothing: once too often is the lesser harm.
@@ -29,7 +30,8 @@ static int succeeded(struct cfg_pass *w, struct err *e)
     w->run->change_failures = 0;
     w->owed = false;
     cfg_drop_verdict(w->run);
-    return cfg_owed_set(w->env->db, w->p->key, false, e);
+    int rc = app_mark_delete(w->env->db, w->p->key, e);
+    return rc == 0 ? cfg_owed_set(w->env->db, w->p->key, false, e) : rc;
 }
 
 static void failed(struct cfg_pass *w, uint64_t spec, const char *why)
@@ -62,6 +64,10 @@ static int try_it(struct cfg_pass *w, struct err *e)
 {
     static const char *const no_vars[] = { NULL };
     struct cfg_command command = w->spec.on_change;
+    if (w->spec.on_app.name != NULL) {
+        int rc = cfg_change_app(w, e);
+        return rc == CFG_ON ? succeeded(w, e) : rc;
+    }
     command.timeout_ms = time_allowed(w);
     return cfg_start_command(w, ROLE_ON_CHANGE, &command, no_vars, e);
 }

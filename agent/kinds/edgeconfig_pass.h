@@ -28,6 +28,7 @@ struct cfg_run {
     int64_t repairs, applied_us; // as in status; applied 0 = never
     bool loaded;
     int salvages;       // of the store, that were answered
+    bool app_told;      // the app of onChange was told of the restart that it is to make
     bool tidied;        // no bytes lie about that the store does not speak of
     int64_t settled_ms; // boot-time since when the change on trial is in effect; 0 = it is not yet
 };
@@ -40,6 +41,7 @@ struct cfg_pass {
     int64_t now_ms;
     uint64_t spec_hash;
     struct cfg_spec spec;
+    struct err unknown; // a fact that a template wants; class 0 = none is missing
     struct cfg_records records;
     struct cfg_switch sw;
     struct cfg_item *items;
@@ -89,5 +91,6 @@ bool cfg_has_on_change(const struct cfg_spec *s);
 int cfg_owe_after_salvage(struct cfg_pass *w, struct err *e) MUST_USE;
 int cfg_changed(struct cfg_pass *w, const struct command *c, struct err *e) MUST_USE; // its command ended
 int cfg_run_on_change(struct cfg_pass *w, struct err *e) MUST_USE;                    // a step
+int cfg_change_app(struct cfg_pass *w, struct err *e) MUST_USE;                       // edgeconfig_app.c
 
 #endif

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kinds/edgeconfig_spec.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kinds/field.h"
+#include "kinds/node_names.h"
 #include "wire/base64.h"
 
 const char *const cfg_deletion_words[] = { "Restore", "Delete", "Keep", NULL };
@@ -56,6 +58,18 @@ static void decode_base64(struct cfg_file *out, const struct field *content)
     out->len = bytes.len;
 }
 
+// What can be said of it without a machine: are all of its names ones that could stand for something?
+static void check_template(const struct cfg_file *f, const struct field *content)
+{
+    struct err why = ERR_INIT;
+    struct buf ignored AUTO_BUF = BUF_INIT(CFG_CONTENT_MAX);
+    int rc = template_render(f->content, f->len, &node_names_possible, &ignored, &why);
+    if (rc == E_NOTFOUND || rc == E_INVAL)
+        field_bad(content, "%s", why.msg);
+    else if (rc < 0)
+        field_no_memory(content);
+}
+
 static void decode_content(struct cfg_file *out, const struct field *f)
 {
     static const struct text_rule rule = { 0, CFG_CONTENT_MAX, NULL, NULL };
@@ -71,6 +85,9 @@ static void decode_content(struct cfg_file *out, const struct field *f)
     if (out->len > CFG_CONTENT_MAX)
         field_bad(&content, "has %zu bytes, more than %d", out->len, CFG_CONTENT_MAX);
     sha256_hex(out->content, out->len, out->sha);
+    out->is_template = field_bool(f, "template", false);
+    if (out->is_template && f->d->rc == 0)
+        check_template(out, &content);
 }
 
 static void decode_file(struct cfg_file *out, const struct field *f, const struct cfg_guard *g)
@@ -129,6 +146,32 @@ static void decode_command(struct cfg_command *c, const struct field *spec, cons
     c->timeout_ms = 1000 * field_int(&f, "timeoutSeconds", 1, 300, 30);
 }
 
+static void decode_app(struct cfg_app *a, const struct field *app)
+{
+    static const char *const words[] = { "HUP", "INT", "QUIT", "USR1", "USR2", "WINCH", NULL };
+    static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH };
+    static const struct text_rule name_rule = { 1, 253, NULL, NULL };
+    struct field name = field_get(app, "name"), signal = field_get(app, "signal");
+    field_require(&name);
+    a->name = field_text(app, "name", &name_rule, "");
+    a->restart = field_bool(app, "restart", false);
+    a->signal = numbers[field_choice(app, "signal", words, 0)];
+    if (a->restart == field_present(&signal))
+        field_bad(app, "give exactly one of signal and restart");
+}
+
+static void decode_on_change(struct cfg_spec *s, const struct field *spec)
+{
+    struct field f = field_get(spec, "onChange"), app = field_get(&f, "app"), command = field_get(&f, "command");
+    if (!field_present(&app)) {
+        decode_command(&s->on_change, spec, "onChange");
+        return;
+    }
+    if (field_present(&command))
+        field_bad(&f, "give exactly one of command and app");
+    decode_app(&s->on_app, &app);
+}
+
 static int by_path(const void *a, const void *b)
 {
     const struct cfg_file *const *x = a, *const *y = b;
@@ -140,15 +183,13 @@ static void add_text(struct sha256 *h, const char *s)
     sha256_add(h, s != NULL ? s : "", s != NULL ? strlen(s) + 1 : 1); // no text holds a NUL
 }
 
-static void compute_revision(struct cfg_spec *s, const struct field *spec)
+static int compute_revision(struct cfg_spec *s, struct arena *a, struct err *e)
 {
     char hex[SHA256_HEX], mode[16];
     struct sha256 h;
-    const struct cfg_file **sorted = arena_alloc(spec->d->arena, (s->n_files + 1) * sizeof(struct cfg_file *));
-    if (sorted == NULL) {
-        field_no_memory(spec);
-        return;
-    }
+    const struct cfg_file **sorted = arena_alloc(a, (s->n_files + 1) * sizeof(struct cfg_file *));
+    if (sorted == NULL)
+        return err_set(e, E_TOOBIG, "spec: over the memory of a pass");
     for (size_t i = 0; i < s->n_files; i++)
         sorted[i] = &s->files[i];
     qsort(sorted, s->n_files, sizeof(struct cfg_file *), by_path);
@@ -161,6 +202,47 @@ static void compute_revision(struct cfg_spec *s, const struct field *spec)
     }
     sha256_end_hex(&h, hex);
     snprintf(s->revision, sizeof(s->revision), "1-%.12s", hex);
+    return 0;
+}
+
+// --- Facts of the node
+
+static int render_file(struct cfg_file *f, const struct template_names *names, struct arena *a, struct err *e)
+{
+    struct buf text AUTO_BUF = BUF_INIT(CFG_CONTENT_MAX);
+    int rc = template_render(f->content, f->len, names, &text, e);
+    if (rc < 0)
+        return rc;
+    char *copy = arena_alloc(a, text.len + 1);
+    if (copy == NULL)
+        return err_set(e, E_TOOBIG, "over the memory of a pass");
+    memcpy(copy, buf_str(&text), text.len);
+    f->content = copy;
+    f->len = text.len;
+    sha256_hex(f->content, f->len, f->sha);
+    return 0;
+}
+
+static bool has_templates(const struct cfg_spec *s)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->n_files; i++)
+        any |= s->files[i].is_template;
+    return any;
+}
+
+int cfg_spec_render(struct cfg_spec *s, const struct kind_env *env, struct arena *a, struct err *e)
+{
+    struct node_names n;
+    if (!has_templates(s))
+        return 0;
+    int rc = node_names_init(&n, env, e);
+    struct template_names names = node_names_of(&n);
+    for (size_t i = 0; rc == 0 && i < s->n_files; i++)
+        if (s->files[i].is_template && (rc = render_file(&s->files[i], &names, a, e)) < 0)
+            err_wrap(e, "spec.files[%zu].content", i);
+    node_names_fini(&n);
+    return rc == 0 ? compute_revision(s, a, e) : rc;
 }
 
 int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *node, const struct cfg_guard *g, struct arena *a,
@@ -173,12 +255,10 @@ int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *nod
     field_node_name(&f, node);
     decode_files(s, &f, g);
     decode_command(&s->validate, &f, "validate");
-    decode_command(&s->on_change, &f, "onChange");
+    decode_on_change(s, &f);
     s->confirm_ms = 1000 * field_int(&f, "confirmSeconds", 10, 3600, 0);
     s->deletion = (enum cfg_deletion)field_choice(&f, "deletionPolicy", cfg_deletion_words, CFG_RESTORE);
-    if (d.rc == 0)
-        compute_revision(s, &f);
-    return d.rc;
+    return d.rc == 0 ? compute_revision(s, a, e) : d.rc;
 }
 
 const struct cfg_file *cfg_spec_file(const struct cfg_spec *s, const char *path)

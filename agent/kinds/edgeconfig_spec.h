@@ -12,11 +12,14 @@
 
 enum { CFG_FILES_MAX = 64, CFG_CONTENT_MAX = 1024 * 1024, CFG_PATH_MAX = 1024, CFG_OWN_DIRS_MAX = 4 };
 
+struct kind_env;
+
 struct cfg_file {
     const char *path;
     const char *content; // bytes
     size_t len;
     char sha[SHA256_HEX];
+    bool is_template;
     uint32_t mode;
     const char *owner, *group; // NULL = as the agent; NULL = the owner's group
 };
@@ -26,13 +29,21 @@ struct cfg_command {
     int64_t timeout_ms;
 };
 
+// An EdgeApp that reads the files: a signal to its instances, or new instances.
+struct cfg_app {
+    const char *name; // NULL = none
+    int signal;
+    bool restart;
+};
+
 enum cfg_deletion { CFG_RESTORE, CFG_DELETE, CFG_KEEP };
 extern const char *const cfg_deletion_words[]; // NULL-terminated, by enum cfg_deletion
 
 struct cfg_spec {
     struct cfg_file *files;
     size_t n_files;
-    struct cfg_command validate, on_change;
+    struct cfg_command validate, on_change; // at most one of on_change and on_app
+    struct cfg_app on_app;
     int64_t confirm_ms; // 0 = a change is not on trial
     enum cfg_deletion deletion;
     char revision[INST_REV_MAX]; // "<version>-<12 hex>" of all paths, contents, modes and owners, in whatever order they stand
@@ -46,6 +57,9 @@ struct cfg_guard {
 // E_INVAL names the field; E_TOOBIG: over the memory of a pass. Texts are borrowed from `spec`.
 int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *node, const struct cfg_guard *g, struct arena *a,
                     struct err *e) MUST_USE;
+// Puts the facts of this node into its templates; the revision is of the result. Reads the machine. E_NOTFOUND names the place: a fact that this
+// node does not have now.
+int cfg_spec_render(struct cfg_spec *s, const struct kind_env *env, struct arena *a, struct err *e) MUST_USE;
 const struct cfg_file *cfg_spec_file(const struct cfg_spec *s, const char *path); // NULL = not on the list
 
 #endif

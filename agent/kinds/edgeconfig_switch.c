@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "flow/contact.h"
+#include "kinds/edgeapp_mark.h"
 #include "kinds/edgeconfig_pass.h"
 
 // An outage that just began may be ours; one that lasts is none of this change's doing.
@@ -252,6 +253,8 @@ static int put_back(struct cfg_pass *w, enum cfg_switch_state next, struct err *
         rc = mend_records(w, e);
     if (rc == 0 && in_effect && cfg_has_on_change(&w->spec))
         rc = cfg_owed_set(w->env->db, w->p->key, true, e);
+    if (rc == 0)
+        rc = app_mark_delete(w->env->db, w->p->key, e);
     if (rc == 0)
         rc = put_state(w, next, e);
     if (rc < 0)

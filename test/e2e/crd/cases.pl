@@ -327,8 +327,8 @@ my $config = {
         spec => {
             nodeName => 'edge-1',
             files => [
-                { path => '/etc/app/app.conf', content => "port=1\n", encoding => 'utf-8', mode => '0640', owner => 'root', group => 'daemon' },
-                { path => '/etc/app/key', content => "AAEC\nAw==\n", encoding => 'base64', mode => '600' },
+                { path => '/etc/app/app.conf', content => "port=1\n", encoding => 'utf-8', template => JSON::PP::true, mode => '0640', owner => 'root', group => 'daemon' },
+                { path => '/etc/app/key', content => "AAEC\nAw==\n", encoding => 'base64', template => JSON::PP::false, mode => '600' },
             ],
             validate => { command => [ 'test', '-s', '$(STAGED_FILE)' ], timeoutSeconds => 5 },
             onChange => { command => [ 'systemctl', 'reload', 'app' ], timeoutSeconds => 6 },
@@ -343,7 +343,7 @@ my $config = {
     },
     least => { spec => { files => [ { path => '/f', content => '' } ] } },
     defaults => {
-        files => [ { path => '/f', content => '', encoding => 'utf-8', mode => '0644' } ], deletionPolicy => 'Restore',
+        files => [ { path => '/f', content => '', encoding => 'utf-8', template => JSON::PP::false, mode => '0644' } ], deletionPolicy => 'Restore',
     },
     refused => [
         [ '', required => 'spec' ],
@@ -367,8 +367,17 @@ my $config = {
         [ "$file.mode", pattern => '0648' ],
         refused_account("$file.owner"),
         refused_account("$file.group"),
-        (map { ([ $_, required => 'command' ], refused_command("$_.command"), refused_range("$_.timeoutSeconds", 0, 301)) }
-                qw(spec.validate spec.onChange)),
+        [ 'spec.validate', required => 'command' ],
+        (map { (refused_command("$_.command"), refused_range("$_.timeoutSeconds", 0, 301)) } qw(spec.validate spec.onChange)),
+        [ 'spec.onChange', rule => {} ],
+        [ 'spec.onChange', rule => { command => ['x'], app => { name => 'a', signal => 'HUP' } } ],
+        (map { [ 'spec.onChange.app', rule => $_ ] } { name => 'a' }, { name => 'a', restart => JSON::PP::false },
+                { name => 'a', signal => 'HUP', restart => JSON::PP::true }),
+        [ 'spec.onChange.app', required => 'name' ],
+        [ 'spec.onChange.app.name', minLength => '' ],
+        [ 'spec.onChange.app.name', maxLength => long(254) ],
+        [ 'spec.onChange.app.name', pattern => 'A_b' ],
+        [ 'spec.onChange.app.signal', enum => 'KILL' ],
         refused_range('spec.confirmSeconds', 9, 3601),
         [ 'spec.deletionPolicy', enum => 'Orphan' ],
 
@@ -396,6 +405,8 @@ my $config = {
         [ $file, { path => '/f', content => 'not base64!' } ],
         [ 'spec.files', [ { path => '/a', content => '' }, { path => '/ab', content => '' } ] ],
         [ 'spec.validate.timeoutSeconds', 300 ],
+        [ 'spec.onChange', { app => { name => 'web', signal => 'HUP' } } ],
+        [ 'spec.onChange', { app => { name => 'web.two', restart => JSON::PP::true } } ],
         [ 'status.files', 0 ], [ 'status.differences', [] ],
     ],
 };

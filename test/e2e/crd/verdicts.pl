@@ -48,6 +48,7 @@ sub place {
 # make_room(OBJECT, PATH): no object can hold all the probes at once, so one that PATH is about takes the place of another.
 sub make_room {
     my ($object, $path) = @_;
+    $object->{spec}{onChange} = { app => { name => 'a', signal => 'HUP' } } if $path =~ /^spec\.onChange\.app\b/;
     my ($use, $probe) = $path =~ /^spec\.(\w+Probe)\.(exec|tcpSocket)\b/ or return;
     delete $object->{spec}{$use}{httpGet};
     $object->{spec}{$use}{$probe} = $probe eq 'exec' ? { command => ['true'] } : { port => 80 };
