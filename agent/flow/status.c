@@ -14,6 +14,10 @@ struct condition {
     char message[MESSAGE_MAX + 1];
     char since[RFC3339_MAX];
     int64_t generation;
+    // As the pass found it.
+    bool was_present;
+    enum cond was;
+    char was_since[RFC3339_MAX];
 };
 
 struct status {
@@ -60,6 +64,9 @@ static void load_condition(struct status *s, const struct json *j)
     copy_text(c->reason, sizeof(c->reason), json_str(json_get(j, "reason")));
     copy_text(c->message, sizeof(c->message), json_str(json_get(j, "message")));
     copy_text(c->since, sizeof(c->since), json_str(json_get(j, "lastTransitionTime")));
+    c->was_present = true;
+    c->was = c->value;
+    memcpy(c->was_since, c->since, sizeof(c->was_since));
     if (!json_i64(json_get(j, "observedGeneration"), &c->generation))
         c->generation = 0;
 }
@@ -112,7 +119,10 @@ void status_cond(struct status *s, const char *type, enum cond value, const char
     struct condition *c = find(s, type);
     if (c == NULL)
         return;
-    if (!c->present || c->value != value)
+    // What a pass says first and takes back is no transition.
+    if (c->was_present && c->was == value)
+        memcpy(c->since, c->was_since, sizeof(c->since));
+    else
         rfc3339_sec(clock_wall_us(s->clock), c->since);
     c->present = c->set = true;
     c->value = value;

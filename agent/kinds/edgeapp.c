@@ -142,7 +142,7 @@ static bool absorb_exits(struct pass *p, const struct app_spec *spec, const stru
     clock_instant(p->env->clock, &now);
     for (size_t i = 0; i < o->n; i++) {
         const struct inst *inst = &o->insts[i];
-        if (inst->state != INST_EXITED || inst->index >= spec->replicas)
+        if (inst->state != INST_EXITED || inst->index >= app_remembers(spec))
             continue;
         struct app_slot *s = &st->slots[inst->index];
         bool told = s->told == uid_hash(inst->uid) || !app_is_current(spec, inst);
@@ -380,8 +380,10 @@ static void obey_offline(struct pass *p, struct app_spec *spec)
     struct policy_subject self = { p->kind->name, p->name, json_path(p->object, "metadata.labels") };
     bool was = st->stopped;
     st->stopped = p->env->policy != NULL && policy_stopped_offline(p->env->policy, &self, st->stop_why, sizeof(st->stop_why));
-    if (st->stopped)
+    if (st->stopped) {
+        spec->remembered = spec->replicas;
         spec->replicas = 0;
+    }
     if (st->stopped && !was)
         pass_event(p, false, "StoppedOffline", "Stop", "%s", st->stop_why);
 }

@@ -177,7 +177,7 @@ static void plan_instance(const struct app_spec *spec, const struct inst *insts,
             add_step(out, APP_STOP, i->index, i, why);
         return;
     }
-    if (i->index >= spec->replicas || newer_ended(insts, n, at) || slots[i->index].reported)
+    if (i->index >= app_remembers(spec) || newer_ended(insts, n, at) || slots[i->index].reported)
         add_step(out, APP_FORGET, i->index, i, "reported");
 }
 

@@ -28,6 +28,7 @@ struct app_spec {
     char asked[INST_REV_MAX]; // its revision without the values that it refers to: by this a rollout is known
     const char *runtime;      // NULL = as the node has it, until app_spec_runtime() was asked
     int replicas;
+    int remembered;      // instances whose ends are kept: more than replicas while none may run
     int max_unavailable; // of them at once, while a new revision replaces an older one
     int64_t min_ready_ms, progress_deadline_ms;
     bool rollback;
@@ -37,6 +38,12 @@ struct app_spec {
     enum app_restart restart;
     struct app_probe probes[APP_PROBES];
 };
+
+// How many instances it has something to say of.
+static inline int app_remembers(const struct app_spec *s)
+{
+    return MAX(s->replicas, s->remembered);
+}
 
 const char *app_probe_word(enum app_probe_use use); // "startup", "liveness", "readiness"
 

@@ -24,7 +24,9 @@ static const char *instance_word(const struct app_spec *spec, const struct inst 
         return words[live->state];
     if (app_slot_finished(s, spec))
         return app_exit_failed(&s->exit) ? "Failed" : "Succeeded";
-    return app_slot_waits(s, spec, now_ms) ? "CrashLoopBackOff" : "Pending";
+    if (app_slot_waits(s, spec, now_ms))
+        return "CrashLoopBackOff";
+    return spec->replicas < spec->remembered ? "Stopped" : "Pending";
 }
 
 // --- status.instances
@@ -54,7 +56,7 @@ static void add_process(struct json *j, const struct inst *live)
 
 static struct json *instance_json(const struct app_report *r, int index, const struct inst *live)
 {
-    const struct app_slot *s = index < r->spec->replicas ? &r->slots[index] : NULL;
+    const struct app_slot *s = index < app_remembers(r->spec) ? &r->slots[index] : NULL;
     struct json *j = json_object();
     json_set_int(j, "index", index);
     json_set_str(j, "state", instance_word(r->spec, live, s, r->now_ms));
@@ -93,7 +95,7 @@ static struct json *instances_json(const struct app_report *r)
     struct json *list = json_array();
     for (int index = 0; index < APP_REPLICAS_MAX; index++) {
         const struct inst *live = app_live(r->insts, r->n_insts, index);
-        if (live != NULL || index < r->spec->replicas)
+        if (live != NULL || index < app_remembers(r->spec))
             json_push(list, instance_json(r, index, live));
     }
     return list;
@@ -286,7 +288,7 @@ static void load_slot(struct app_slot *s, int index, const struct json *j, const
     adopt_counted(s, index, j, insts, n);
     if (live != NULL)
         adopt_running(s, j, live);
-    else if (!was_running(j) && !is_word(j, "state", "Pending"))
+    else if (!was_running(j) && !is_word(j, "state", "Pending") && !is_word(j, "state", "Stopped"))
         s->ended = s->exit.present;
     // How often it crashed in a row was in the memory of the earlier agent; its restarts are close enough.
     if (is_word(j, "state", "CrashLoopBackOff"))

@@ -326,6 +326,31 @@ static void test_stops_offline(void)
     rig_end(&r);
 }
 
+// What is remembered of instances is in the status: also while none may run.
+static void test_finished_stays_finished(void)
+{
+    rig_start(&r);
+    behave(3000);
+    policy_link(r.policy, true);
+    apply("p", "{\"offline\":[{\"behavior\":\"Stop\",\"after\":\"10s\"}]}");
+    rig_apply(&r, APP, "{\"command\":[\"a\"],\"restartPolicy\":\"OnFailure\"}");
+    rig_run(&r, 8000);
+    is_str(rig_field(&r, APP, "state"), "\"Succeeded\"", "an app has ended well");
+    policy_link(r.policy, false);
+    rig_run(&r, 11000);
+    is_str(rig_condition(&r, APP, "Ready"), "False StoppedOffline", "and is stopped offline");
+    is_str(rig_field(&r, APP, "instances.0.state"), "\"Succeeded\"", "its status remembers that it has ended");
+    rig_power_cut(&r);
+    behave(3000);
+    rig_run(&r, SETTLE_MS);
+    policy_link(r.policy, true);
+    rig_run(&r, 8000);
+    is_str(rig_field(&r, APP, "state"), "\"Succeeded\"", "after a loss of power, and online again, it is still that");
+    is_str(rig_field(&r, APP, "instances.0.restarts"), "0", "and is not run a second time");
+    is_int(rig_events(&r, "Started"), 1, "no event speaks of a start");
+    rig_end(&r);
+}
+
 int main(void)
 {
     rig_start(&r);
@@ -337,6 +362,7 @@ int main(void)
     test_config_waits();
     test_job_waits();
     test_stops_offline();
+    test_finished_stays_finished();
     test_job_stops_offline();
     return done_testing();
 }

@@ -74,6 +74,11 @@ static void transitions(void)
     ok(end(s) != h1, "another reason is another status");
     is_str(member("lastTransitionTime"), "1970-01-12T13:46:40Z", "but no transition");
 
+    s = begin(first, 1);
+    status_cond(s, "Ready", COND_TRUE, "ScaledToZero", "replicas is 0");
+    status_cond(s, "Ready", COND_FALSE, "Starting", "not yet");
+    is_int((int64_t)end(s), (int64_t)h1, "what a pass says and takes back is none");
+
     s = begin(first, 2);
     status_cond(s, "Ready", COND_TRUE, "Running", "up");
     end(s);
