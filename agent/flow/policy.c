@@ -123,7 +123,7 @@ static struct policy_gate maintenance_now(const struct policy *p)
 
 static void tell(struct policy *p, unsigned what)
 {
-    if (what != 0 && p->conf.changed != NULL)
+    if (!p->held && what != 0 && p->conf.changed != NULL)
         p->conf.changed(p->conf.ctx, what);
 }
 
@@ -176,6 +176,18 @@ static struct policy_doc *find(const struct policy *p, const char *key)
             return d;
     }
     return NULL;
+}
+
+void policy_hold(struct policy *p)
+{
+    p->held = true;
+}
+
+void policy_go_on(struct policy *p)
+{
+    p->held = false;
+    policy_look(p);
+    tell(p, ~0U);
 }
 
 bool policy_has(const struct policy *p, const char *key)

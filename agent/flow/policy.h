@@ -161,6 +161,7 @@ struct policy {
     struct list docs;
     size_t n_docs;
     unsigned pinned;
+    bool held;
     struct policy_merged merged;
     bool metered;                   // a metered window is open
     bool clock_trusted;             // as of the last look
@@ -180,6 +181,9 @@ void policy_free(struct policy *p); // NULL is fine
 int policy_put(struct policy *p, struct policy_doc *d, struct err *e) MUST_USE;
 void policy_drop(struct policy *p, const char *key);
 bool policy_has(const struct policy *p, const char *key);
+// From now on changes are told to nobody; then all of them at once. At boot no half of the policies may act.
+void policy_hold(struct policy *p);
+void policy_go_on(struct policy *p);
 // Time went on or the clock became trusted: windows open and close, offline times pass. Also by its own timer.
 void policy_look(struct policy *p);
 void policy_link(struct policy *p, bool online);   // offline: the server was lost

@@ -23,6 +23,7 @@ enum {
     FACT_RETRY_MS = 30000,
     CONFLICT_RETRY_MS = 30000,
     OWNER_RETRY_MS = 60000,
+    VALIDATE_RETRY_MS = 300000,
     CHECK_MEMORY = 8 << 20,
 };
 
@@ -240,6 +241,7 @@ static void judged(struct cfg_pass *w, const struct command *c)
         return;
     }
     run->rejected = run->command_spec;
+    run->rejected_ms = w->now_ms;
     if (cfg_keep_verdict(run, c->verdict.msg))
         pass_event(w->p, true, "ValidationFailed", "Validate", "nothing was replaced: %s", c->verdict.msg);
 }
@@ -314,8 +316,9 @@ static int validate(struct cfg_pass *w, struct err *e)
     char dir[PATH_MAX], first[PATH_MAX + CFG_PATH_MAX];
     if (w->spec.validate.argv == NULL || run->validated == w->spec_hash || !something_new(w))
         return CFG_ON;
-    // Judged already: not again until something changes, or the long requeue comes round.
-    if (run->rejected == w->spec_hash && (w->judged || strcmp(w->p->why, "resync") != 0))
+    // Judged already: not again until something changes, or the long requeue comes round. (Windows that open and close put that off.)
+    bool again = strcmp(w->p->why, "resync") == 0 || w->now_ms - run->rejected_ms >= VALIDATE_RETRY_MS;
+    if (run->rejected == w->spec_hash && (w->judged || !again))
         return cfg_block(w, "ValidationFailed", cfg_verdict(run));
     run->rejected = 0;
     int rc = cfg_stage_write(w->env, w->p->key, w->items, w->spec.n_files, e);

@@ -19,6 +19,7 @@ struct cfg_run {
     enum command_role role;
     uint64_t command_spec;        // hash of the spec it was started for
     uint64_t validated, rejected; // specs that were judged
+    int64_t rejected_ms;          // when
     uint64_t failed_change;       // the spec whose onChange failed last
     int change_failures;          // in a row
     int64_t change_at_ms;         // the next try

@@ -133,11 +133,13 @@ static int policy_boot(const struct kind *k, struct kind_env *env, struct err *e
     if (env->policy == NULL)
         return 0;
     int rc = intent_named(env->db, GOOD, GOOD "!", collect_key, &keys, e);
+    policy_hold(env->policy);
     for (size_t at = 0; rc == 0 && at < keys.len; at += strlen(keys.data + at) + 1) {
         struct err why = ERR_INIT;
         if (load_one(env, keys.data + at, &why) < 0)
             log_error("policy", "not-in-force key=%s error=\"%s\"", keys.data + at, why.msg);
     }
+    policy_go_on(env->policy);
     return rc;
 }
 
