@@ -429,6 +429,9 @@ static void (*const acts[ACTS])(struct world *w, const struct act *a) = {
     [ACT_REPLACE_CONFIG] = user_replaces_config,
     [ACT_EDIT_JOB] = user_edits_job,
     [ACT_DELETE_JOB] = user_deletes_job,
+    [ACT_EDIT_POLICY] = user_edits_policy,
+    [ACT_BREAK_POLICY] = user_breaks_policy,
+    [ACT_DELETE_POLICY] = user_deletes_policy,
     [ACT_JOB_SHIM_KILL] = kill_job_shims,
     [ACT_WIPE_STATUS] = user_wipes_status,
     [ACT_CRASH] = crash,
@@ -488,4 +491,6 @@ void weather_clears(struct world *w)
     w->sim.fatal = 0;
     sim_net_link(&w->net, NET_FINE);
     good_programs(w, NULL);
+    if (w->policies.on) // windows open by a clock that can be trusted
+        clock_right(w, NULL);
 }

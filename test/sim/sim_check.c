@@ -281,6 +281,7 @@ void check_note_peace(struct world *w)
             snprintf(p->before, sizeof(p->before), "%s", content(w, p->path));
         }
         p->settled = owned;
+        p->released = false;
     }
 }
 
@@ -301,7 +302,11 @@ static bool object_is_right(struct world *w, const struct sim_object *o, char wh
         return config_is_right(w, o, why);
     if (strcmp(o->type->plural, "edgejobs") == 0)
         return status_is_current(o, why) && job_is_right(w, o, why);
-    return strcmp(o->type->plural, "edgenodes") != 0 || status_is_current(o, why);
+    bool shared = strcmp(o->ns, SIM_SHARED_NS) == 0;
+    if (shared && json_get(o->json, "status") != NULL)
+        return WRONG("%s/%s of all nodes has a status", o->type->plural, o->name);
+    bool reported = strcmp(o->type->plural, "edgenodes") == 0 || strcmp(o->type->plural, "edgepolicies") == 0;
+    return !reported || shared || status_is_current(o, why);
 }
 
 static bool all_is_told(struct world *w, char why[256])
@@ -341,7 +346,7 @@ static bool store_is_tidy(struct world *w, char why[256])
     db_done(s);
     s = db_stmt(db, "SELECT count(*) FROM event");
     if (tidy && db_step(s, NULL) == 1)
-        tidy = db_int(s, 0) <= w->max_events || WRONG("the store keeps %" PRId64 " events", db_int(s, 0));
+        tidy = db_int(s, 0) <= policies_max_events(w) || WRONG("the store keeps %" PRId64 " events", db_int(s, 0));
     db_done(s);
     return tidy;
 }
@@ -368,6 +373,8 @@ const char *check_right(struct world *w, char why[256])
     if (!is_online(w, why) || !lease_is_renewed(w, why))
         return why;
     sim_each_object(o, &w->server) if (!object_is_right(w, o, why)) return why;
+    if (policies_are_right(w, why) != NULL)
+        return why;
     return paths_are_right(w, why) && nothing_is_left(w, why) && all_is_told(w, why) && store_is_tidy(w, why) ? NULL : why;
 }
 
@@ -403,8 +410,8 @@ void check_bounds(struct world *w)
     struct err e = ERR_INIT;
     if (outbox_stats(w->agent->outbox, &s, &e) < 0)
         return; // sim_witness.c says so
-    if (s.events_pending > w->max_events)
-        sim_violation(&w->sim, "%" PRId64 " events wait, %" PRId64 " are allowed", s.events_pending, w->max_events);
+    if (s.events_pending > policies_max_events(w))
+        sim_violation(&w->sim, "%" PRId64 " events wait, %" PRId64 " are allowed", s.events_pending, policies_max_events(w));
     db_stats(w->agent->db, &d);
     if (d.file_bytes > FILE_BYTES_MAX)
         sim_violation(&w->sim, "the store has %" PRId64 " bytes", d.file_bytes);

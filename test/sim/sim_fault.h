@@ -43,6 +43,9 @@ enum sim_fault {
     F_CRD_CHANGED,
     F_CRD_REMOVED,
     F_ACCOUNT,
+    F_POLICY_INVALID,
+    F_POLICY_STOPS,
+    F_POLICY_WAITS,
     // Disk.
     F_FORGOT,
     F_TORN,

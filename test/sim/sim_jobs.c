@@ -142,7 +142,8 @@ void rules_job_start(struct world *w, const struct inst_spec *s, bool suspended)
 static bool is_hindered(struct world *w)
 {
     const struct sim_disk *d = &w->disk;
-    return w->lives != w->rules.calm_life || d->full || d->error_permille > 0 || d->sync_ms > 0 || !clock_trusted(&w->clock.clock);
+    return w->lives != w->rules.calm_life || d->full || d->error_permille > 0 || d->sync_ms > 0 || !clock_trusted(&w->clock.clock) ||
+           policies_may_stop(w, WHO_JOB(CAUGHT_UP));
 }
 
 static int64_t last_due_s(int64_t now_s)
@@ -184,10 +185,13 @@ void rules_jobs_turn(struct world *w)
         return;
     u->jobs_looked_ms = now_ms;
     uint64_t spec = rules_committed(w, CAUGHT_UP_KEY);
-    if (spec != u->job_spec) {
+    // With a disk that fails what is read may be rolled back again: it counts from when it was read with one that does not.
+    if (spec != u->job_spec || u->job_spec_ms > u->disk_well_ms) {
         u->job_spec = spec;
         u->job_spec_ms = now_ms;
     }
+    if (!w->disk.full && w->disk.error_permille == 0)
+        u->disk_well_ms = now_ms;
     bool due = spec != 0 && u->job_spec_ms <= due_ms && now_ms >= MAX(due_ms, u->calm_since_ms) + PATIENCE_MS &&
                u->calm_since_ms <= due_ms + DEADLINE_S * 1000 - MARGIN_MS;
     if (due && can_judge(w) && !was_begun(w, due_s))

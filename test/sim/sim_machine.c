@@ -38,11 +38,17 @@ static void configure(struct world *w)
     struct err e = ERR_INIT;
     snprintf(mode, sizeof(mode), "sync.mode=%s", w->mode);
     snprintf(events, sizeof(events), "outbox.maxEvents=%lld", (long long)w->max_events);
-    const char *const overrides[] = {
-        mode, events, "guard.restoreHold=30m", "store.maxSize=4Mi", "node.name=" SIM_NODE, "node.namespace=" SIM_NS, NULL
-    };
+    const char *const overrides[] = { "guard.restoreHold=30m",
+                                      "store.maxSize=4Mi",
+                                      "node.name=" SIM_NODE,
+                                      "node.namespace=" SIM_NS,
+                                      w->policies.on && !w->policies.pinned ? NULL : mode,
+                                      events,
+                                      NULL };
+    w->disk.calm = true; // main.c would end, and be started again
     if (config_load(&w->config, &w->disk.disk, "/etc/limpet/limpet.ini", false, overrides, NULL, &problems, &e) < 0)
         sim_violation(&w->sim, "the configuration is refused: %s", buf_str(&problems));
+    w->disk.calm = false;
 }
 
 // As main.c does: the token's file is read on a 401, and each minute.
@@ -65,13 +71,22 @@ static void on_minute(struct sim_event *ev)
     sim_in(&w->sim, &w->minute, MINUTE, on_minute);
 }
 
+static void on_link(void *ctx, enum link_state s, const char *why UNUSED)
+{
+    policies_link(ctx, s);
+}
+
 static int try_to_start(struct world *w, struct err *e)
 {
     AS_AGENT;
     struct agent_seams seams = { .loop = w->loop, .clock = &w->clock.clock, .port = w->port.port };
-    struct agent_conf conf = {
-        .config = &w->config, .node = SIM_NODE, .ns = SIM_NS, .ca_fingerprint = CA, .unauthorized = on_unauthorized, .ctx = w
-    };
+    struct agent_conf conf = { .config = &w->config,
+                               .node = SIM_NODE,
+                               .ns = SIM_NS,
+                               .ca_fingerprint = CA,
+                               .unauthorized = on_unauthorized,
+                               .link_changed = on_link,
+                               .ctx = w };
     seams.disk = sim_disk_for(&w->disk, w->loop);
     seams.transport = sim_net_for(&w->net, w->loop);
     reread_token(w);
@@ -198,6 +213,7 @@ void (*sim_hook)(struct world *w);
 static void look_at(struct world *w)
 {
     witness_turn(w);
+    policies_turn(w);
     rules_turn(w);
 }
 
@@ -283,6 +299,7 @@ void world_init(struct world *w, uint64_t seed, bool verbose)
     sim_port_init(&w->port, &w->sim, w->loop);
     witness_init(w);
     rules_init(w);
+    policies_init(w);
     w->disk.written = on_written;
     w->disk.removed = on_removed;
     w->net.asked = on_asked;
@@ -301,6 +318,7 @@ void world_fini(struct world *w)
     loop_free(w->loop);
     witness_fini(w);
     rules_fini(w);
+    policies_fini(w);
     sim_net_fini(&w->net);
     sim_server_fini(&w->server);
     sim_disk_fini(&w->disk);

@@ -92,6 +92,8 @@ void rules_request(struct world *w, const struct http_req *r)
     struct rules *u = &w->rules;
     if (u->on && is_try(r) && too_often(u->tries_ms, RULES_TRIES, &u->n_tries, w->sim.now_ms, MINUTE))
         sim_violation(&w->sim, "the link is tried more than %d times in a minute", RULES_TRIES);
+    if (strcmp(r->method, "GET") != 0 && strstr(r->url, "/namespaces/" SIM_SHARED_NS "/") != NULL)
+        sim_violation(&w->sim, "%s %.100s: what all nodes share is written to", r->method, r->url);
     if (!is_report(r))
         return;
     if (too_often(u->reports_ms, RULES_REPORTS, &u->n_reports, w->sim.now_ms, 1000))

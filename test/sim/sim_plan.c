@@ -8,7 +8,7 @@
 #include "sim.h"
 #include "sim_net.h"
 
-enum { CHAOS_ACTS = 40, FIRST_EDITS = 3 };
+enum { CHAOS_ACTS = 40, FIRST_EDITS = 3, POLICY_PERCENT = 35 };
 
 // How a parameter is drawn: uniform in [low, high], or a time somebody is away (mostly seconds, at times minutes).
 struct range {
@@ -20,8 +20,9 @@ struct range {
     }
 
 const char *const plan_kinds[KINDS] = { "edgeapps", "edgeconfigs", "edgejobs" };
+const char *const plan_policy_keys[POLICIES] = { SIM_NS "/pol-a", SIM_NS "/pol-b", SIM_SHARED_NS "/pol-a", SIM_SHARED_NS "/pol-0" };
 
-// In the words %a and %b stand for the parameters. Of the word lists below %l, %p, %v and %f take the one of a; %d, %c and %k that of b.
+// In the words %a and %b stand for the parameters. Of the word lists below %l, %p, %v, %o and %f take the one of a; %d, %c and %k that of b.
 static const struct {
     const char *words;
     int weight; // in chaos
@@ -35,6 +36,10 @@ static const struct {
     [ACT_REPLACE_CONFIG] = { "cfg-%a is deleted and made again", 2, { 0, CONFIGS - 1 }, { 0, 0 } },
     [ACT_EDIT_JOB] = { "job-%a is given another spec", 5, { 0, JOBS - 1 }, { 0, 0 } },
     [ACT_DELETE_JOB] = { "job-%a is deleted", 1, { 0, JOBS - 1 }, { 0, 0 } },
+    // Only where there are policies (plan_policies).
+    [ACT_EDIT_POLICY] = { "policy %o is given another spec", 0, { 0, POLICIES - 1 }, { 0, 0 } },
+    [ACT_BREAK_POLICY] = { "policy %o is given an invalid spec", 0, { 0, POLICIES - 1 }, { 0, 0 } },
+    [ACT_DELETE_POLICY] = { "policy %o is deleted", 0, { 0, POLICIES - 1 }, { 0, 0 } },
     [ACT_JOB_SHIM_KILL] = { "the shims of job-%a are killed", 2, { 0, JOBS - 1 }, { 0, 0 } },
     [ACT_WIPE_STATUS] = { "the status of app-%a is wiped", 2, { 0, APPS - 1 }, { 0, 0 } },
     [ACT_CRASH] = { "instance %b of app-%a ends", 12, { 0, APPS - 1 }, { 0, 2 } },
@@ -89,6 +94,8 @@ static const char *word_of(char letter, const struct act *a, char number[24])
         return link_words[a->a];
     case 'p':
         return program_words[a->a];
+    case 'o':
+        return plan_policy_keys[a->a];
     case 'v':
         return plan_kinds[a->a];
     case 'f':
@@ -197,6 +204,43 @@ static void plan_doubt(struct plan *p, struct sim_rng *r)
     p->length_ms[PHASE_DOUBT] = at_ms + END;
 }
 
+// In the order of their times; those of one moment as they were drawn.
+static void sort(struct plan *p)
+{
+    for (size_t i = 1; i < p->n; i++) {
+        struct act a = p->acts[i];
+        size_t at = i;
+        for (; at > 0 && (p->acts[at - 1].phase > a.phase || (p->acts[at - 1].phase == a.phase && p->acts[at - 1].at_ms > a.at_ms)); at--)
+            p->acts[at] = p->acts[at - 1];
+        p->acts[at] = a;
+    }
+}
+
+static void plan_some(struct plan *p, struct sim_rng *r, enum sim_phase phase)
+{
+    for (int64_t n = rng_between(r, 2, 6); n > 0; n--) {
+        static const enum act_kind any[] = { ACT_EDIT_POLICY, ACT_EDIT_POLICY, ACT_EDIT_POLICY, ACT_BREAK_POLICY, ACT_DELETE_POLICY };
+        add(p, r, phase, rng_below(r, p->length_ms[phase] + 1), any[rng_below(r, ARRAY_LEN(any))]);
+    }
+}
+
+// Policies decide what may stop and what may wait: in most seeds nobody has one. They come from a stream of their own, so all other acts
+// are what they would be without them.
+static void plan_policies(struct plan *p)
+{
+    struct sim s = { .seed = p->seed };
+    struct sim_rng r = sim_stream(&s, "policies");
+    p->policies = rng_chance(&r, POLICY_PERCENT);
+    if (!p->policies)
+        return;
+    p->pinned = rng_chance(&r, 20);
+    for (int64_t n = rng_between(&r, 0, 2); n > 0; n--)
+        add(p, &r, PHASE_BEGIN, 0, ACT_EDIT_POLICY);
+    plan_some(p, &r, PHASE_CHAOS);
+    plan_some(p, &r, PHASE_CHAOS_AGAIN);
+    sort(p);
+}
+
 void plan_make(struct plan *p, uint64_t seed)
 {
     static const char *const modes[] = { "auto", "auto", "watch", "poll", "list" };
@@ -216,6 +260,7 @@ void plan_make(struct plan *p, uint64_t seed)
     plan_chaos(p, &r, PHASE_CHAOS);
     plan_doubt(p, &r);
     plan_chaos(p, &r, PHASE_CHAOS_AGAIN);
+    plan_policies(p);
 }
 
 static bool is_in(int number, const int *numbers, size_t n)

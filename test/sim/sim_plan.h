@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { APPS = 5, CONFIGS = 4, FILES_EACH = 2, PATHS = CONFIGS * FILES_EACH, JOBS = 4, KINDS = 3 };
+enum { APPS = 5, CONFIGS = 4, FILES_EACH = 2, PATHS = CONFIGS * FILES_EACH, JOBS = 4, POLICIES = 4, KINDS = 3 };
 enum { PLAN_MAX = 160, WORDS_MAX = 160 };
 
 // What programs do that do not as they should.
@@ -41,6 +41,9 @@ enum act_kind {
     ACT_REPLACE_CONFIG,
     ACT_EDIT_JOB,
     ACT_DELETE_JOB,
+    ACT_EDIT_POLICY,
+    ACT_BREAK_POLICY,
+    ACT_DELETE_POLICY,
     ACT_WIPE_STATUS,
     ACT_CRASH,
     ACT_SHIM_KILL,
@@ -98,14 +101,16 @@ struct plan {
     const char *mode;
     int64_t max_events;
     bool old_server, offline_boot, offline_idle;
-    bool brief; // it ends with the first peace
+    bool policies, pinned; // users have EdgePolicies; flags set what policies set, too
+    bool brief;            // it ends with the first peace
     int boot_clock;
     int64_t length_ms[SIM_PHASES];
     struct act acts[PLAN_MAX]; // by phase and time
     size_t n;
 };
 
-extern const char *const plan_kinds[KINDS]; // their plurals
+extern const char *const plan_kinds[KINDS];          // their plurals
+extern const char *const plan_policy_keys[POLICIES]; // namespace/name
 void plan_make(struct plan *p, uint64_t seed);
 // Leaves only the acts with these numbers.
 void plan_keep(struct plan *p, const int *numbers, size_t n);

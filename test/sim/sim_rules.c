@@ -61,7 +61,7 @@ static void wanted_program(const struct sim_object *o, char out[160])
 }
 
 // ... and as it is started.
-static void started_program(const struct inst_spec *s, char out[160])
+void rules_started_program(const struct inst_spec *s, char out[160])
 {
     size_t n = 0;
     for (const char *const *word = s->exec.argv; *word != NULL && n < 100; word++)
@@ -147,7 +147,7 @@ static void note_start(struct world *w, const struct inst_spec *s, uint64_t nth)
 static void check_program(struct world *w, const struct wanted *v, const struct inst_spec *s)
 {
     char program[160];
-    started_program(s, program);
+    rules_started_program(s, program);
     const struct wanted *back = rollout_way_back(w, v, s->revision), *of = back != NULL ? back : v;
     if (of != NULL && of->valid && strcmp(program, of->program) != 0)
         sim_violation(&w->sim, "%s #%d was started as %s; committed is %s", s->owner, s->index, program, of->program);
@@ -167,15 +167,23 @@ static void check_revision(struct world *w, struct wanted *v, const struct inst_
         v->seen = true;
 }
 
+static unsigned who_is(const char *owner)
+{
+    int i = owner[strlen(owner) - 1] - '0';
+    return strncmp(owner, "edgejobs/", 9) == 0 ? WHO_JOB(i) : WHO_APP(i);
+}
+
 void rules_start(struct world *w, const struct inst_spec *s)
 {
     if (!w->rules.on)
         return;
-    struct wanted *v = rules_wanted(w, s->owner);
+    struct wanted *row = rules_wanted(w, s->owner), *v = rules_can_judge(w) ? gate_start(w, s, row) : row;
     if (rules_can_judge(w))
         check_program(w, v, s);
+    if (rules_can_judge(w) && policies_forbid_start(w, who_is(s->owner)))
+        sim_violation(&w->sim, "%s #%d is started, and a policy stops it offline", s->owner, s->index);
     if (strncmp(s->owner, "edgejobs/", 9) == 0)
-        rules_job_start(w, s, v != NULL && v->suspended);
+        rules_job_start(w, s, row != NULL && row->suspended);
     if (strncmp(s->owner, "edgeapps/", 9) != 0)
         return;
     if (rules_can_judge(w))
@@ -196,12 +204,19 @@ void rules_stop(struct world *w, const char *uid)
     const struct started *x = started_as(w, uid);
     if (x == NULL)
         return;
+    policies_refresh(w);
+    if (policies_may_stop(w, who_is(x->name))) {
+        sim_hit(&w->sim, F_POLICY_STOPS);
+        w->policies.stops++;
+        return;
+    }
     w->rules.second_tries += rollout_is_second_try(w, x);
     if (!rules_can_judge(w))
         return;
+    uint64_t high = gate_high(w, x->name);
     each_wanted(v, w, x->name)
     {
-        if (v->nth < x->nth)
+        if (v->nth < x->nth || (v->there && v->nth > high))
             continue;
         if (!v->there || (v->valid && (x->index >= v->replicas || strcmp(x->revision, v->revision) != 0)))
             return;
@@ -209,6 +224,28 @@ void rules_stop(struct world *w, const char *uid)
     if (rollout_may_end(w, x))
         return;
     sim_violation(&w->sim, "%s #%d of revision %s is stopped, and nobody ever wanted that", x->name, x->index, x->revision);
+}
+
+// --- Offline
+
+static int is_live(void *ctx UNUSED, const struct inst *i)
+{
+    return i->state != INST_EXITED;
+}
+
+// Of an app whose spec is not valid what ran before runs on.
+void rules_offline(struct world *w)
+{
+    enum { PATIENCE_MS = 90 * 1000 };
+    char key[64];
+    for (int i = 0; rules_can_judge(w) && i < APPS + JOBS; i++) {
+        if (!policies_must_stop(w, 1U << i, PATIENCE_MS))
+            continue;
+        snprintf(key, sizeof(key), i < APPS ? "edgeapps/" SIM_NS "/app-%d" : "edgejobs/" SIM_NS "/job-%d", i < APPS ? i : i - APPS);
+        const struct wanted *v = rules_wanted(w, key);
+        if (v != NULL && v->valid && w->port.fake->each(w->port.port, key, is_live, NULL, NULL) != 0)
+            sim_violation(&w->sim, "%s runs, and a policy stops it offline", key);
+    }
 }
 
 // --- How an instance ended
@@ -252,6 +289,18 @@ static bool is_told(const struct ended *x, const struct json *status)
     return false;
 }
 
+// By a version that counts while a newer one waits.
+static bool one_too_many(struct world *w, const struct ended *x, const struct wanted *row)
+{
+    uint64_t low = gate_low(w, row->name);
+    each_wanted(v, w, row->name)
+    {
+        if (v->there && v->nth >= low && v->nth <= row->nth && (!v->valid || x->index >= v->replicas))
+            return true;
+    }
+    return false;
+}
+
 // The record is all there is of it, until a status that speaks of it is committed. Of several that ended while nothing could be committed
 // the last one is enough; of an index that nobody wants any more, none is.
 void rules_forgets(struct world *w, const char *uid)
@@ -268,7 +317,7 @@ void rules_forgets(struct world *w, const char *uid)
     int rc = outbox_status_get(w->agent->outbox, x.owner, &slot, NULL);
     w->disk.calm = false;
     const struct sim_object *o = sim_server_find(&w->server, "edgeapps", name_in(x.owner));
-    if (rc < 0 || v == NULL || !v->valid || x.index >= v->replicas || strcmp(slot.uid, v->uid) != 0)
+    if (rc < 0 || v == NULL || !v->valid || x.index >= v->replicas || strcmp(slot.uid, v->uid) != 0 || one_too_many(w, &x, v))
         return;
     if (o == NULL || strcmp(o->uid, v->uid) != 0) // deleted meanwhile: nobody looks at its status any more
         return;
@@ -317,6 +366,8 @@ void rules_written(struct world *w, const char *path, const char *text, size_t n
         if (strlen(v->content[file]) == n && memcmp(v->content[file], text, n) == 0)
             nth = v->nth;
     }
+    if (nth > gate_high(w, name))
+        sim_violation(&w->sim, "%s is given a content that waits for a window", path);
     if ((nth == 0 || nth < *last) && !was_released(w, name, file, *last))
         sim_violation(
             &w->sim,

@@ -49,6 +49,7 @@ static inline const char *name_in(const char *key)
     return strrchr(key, '/') + 1;
 }
 
+void rules_started_program(const struct inst_spec *s, char out[160]); // command and environment, as wanted.program has them
 bool rules_can_judge(const struct world *w);
 struct wanted *rules_wanted(struct world *w, const char *key); // what the agent has committed of an object; NULL = not to be had
 

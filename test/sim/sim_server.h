@@ -17,6 +17,7 @@
 
 enum { SIM_NAME_MAX = 128, SIM_TOKENS = 4 };
 #define SIM_NS "edge-sim"
+#define SIM_SHARED_NS "edge-system"
 #define SIM_NODE "sim"
 
 // What an API server's watch cache keeps of one type: a ring that doubles while what would fall out is fresh, and halves when most of it is
@@ -158,6 +159,8 @@ void sim_stream_close(struct sim_stream *st);
 // What users do, with kubectl. Specs are JSON text.
 struct sim_object *sim_server_find(struct sim_server *v, const char *plural, const char *name);
 struct sim_object *sim_server_create(struct sim_server *v, const char *plural, const char *name, const char *spec);
+struct sim_object *sim_server_create_in(struct sim_server *v, const char *ns, const char *plural, const char *name, const char *spec);
+void sim_server_share(struct sim_server *v); // edge-system is there from now on
 void sim_server_set_spec(struct sim_server *v, struct sim_object *o, const char *spec);
 void sim_server_delete(struct sim_server *v, struct sim_object *o);
 void sim_server_wipe_status(struct sim_server *v, struct sim_object *o); // somebody edits what is not his

@@ -36,6 +36,12 @@ static bool is_own_namespace(const struct sim_place *p)
     return is_namespace(p, SIM_NS);
 }
 
+// The one that all nodes share, where this world has it.
+static bool is_shared_namespace(struct sim_server *v, const struct sim_place *p)
+{
+    return is_namespace(p, SIM_SHARED_NS) && sim_store_get(v, p->type, "", SIM_SHARED_NS) != NULL;
+}
+
 static void portal(struct sim_answer *a)
 {
     sim_ok(a, "<html><body>Please accept our terms of use</body></html>");
@@ -98,13 +104,17 @@ bool sim_answer_in_doubt(struct sim_server *v, const struct sim_request *r, cons
             return false;
         return true;
     case DOUBT_NAMESAKE:
-        if (!is_namespace(p, "kube-system") && !is_own_namespace(p))
+        if (!is_namespace(p, "kube-system") && !is_own_namespace(p) && !is_shared_namespace(v, p))
             return false;
         foreign_namespace(a, p->name);
         return true;
     case DOUBT_OTHER_CLUSTER:
         if (is_namespace(p, "kube-system")) {
             foreign_namespace(a, p->name);
+            return true;
+        }
+        if (is_shared_namespace(v, p)) {
+            sim_fail(a, 404, "NotFound", "not found");
             return true;
         }
         // fall through
@@ -120,7 +130,12 @@ bool sim_answer_in_doubt(struct sim_server *v, const struct sim_request *r, cons
 
 static bool hides_all(enum sim_doubt d)
 {
-    return d == DOUBT_TERMINATING || d == DOUBT_NO_NAMESPACE || d == DOUBT_OTHER_CLUSTER || d == DOUBT_NAMESAKE;
+    return d == DOUBT_OTHER_CLUSTER || d == DOUBT_NAMESAKE;
+}
+
+static bool hides_ours(enum sim_doubt d)
+{
+    return d == DOUBT_TERMINATING || d == DOUBT_NO_NAMESPACE || hides_all(d);
 }
 
 // A server that starts has heard nothing of the past: what its watches can tell begins at its start.
@@ -153,7 +168,8 @@ static void hide(struct sim_server *v, enum sim_doubt d)
     {
         bool kind = strcmp(o->type->group, "edge.limpet.dev") == 0;
         bool own = strcmp(o->type->plural, "namespaces") == 0 && strcmp(o->name, SIM_NS) == 0; // from lists of those that are active
-        o->hidden = (kind && (hides_all(d) || (d == DOUBT_RESTORED && rng_chance(&v->rng, 50)))) || (own && hides_all(d));
+        bool gone = strcmp(o->ns, SIM_NS) == 0 ? hides_ours(d) : hides_all(d);
+        o->hidden = (kind && (gone || (d == DOUBT_RESTORED && rng_chance(&v->rng, 50)))) || (own && hides_ours(d));
         if (o->hidden && d == DOUBT_TERMINATING)
             tell_deleted(v, o);
     }

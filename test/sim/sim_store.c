@@ -314,14 +314,19 @@ struct sim_object *sim_server_find(struct sim_server *v, const char *plural, con
     return sim_store_get(v, t, t->namespaced ? SIM_NS : "", name);
 }
 
-struct sim_object *sim_server_create(struct sim_server *v, const char *plural, const char *name, const char *spec)
+struct sim_object *sim_server_create_in(struct sim_server *v, const char *ns, const char *plural, const char *name, const char *spec)
 {
     const struct sim_type *t = type_of_plural(v, plural);
     struct json *j = json_object();
     json_set(j, "spec", parse(spec));
-    struct sim_object *o = sim_store_add(v, t, t->namespaced ? SIM_NS : "", name, j);
+    struct sim_object *o = sim_store_add(v, t, t->namespaced ? ns : "", name, j);
     sim_note(v->sim, "user", "create %s/%s rv=%" PRId64, plural, name, o->rv);
     return o;
+}
+
+struct sim_object *sim_server_create(struct sim_server *v, const char *plural, const char *name, const char *spec)
+{
+    return sim_server_create_in(v, SIM_NS, plural, name, spec);
 }
 
 void sim_server_set_spec(struct sim_server *v, struct sim_object *o, const char *spec)
@@ -475,6 +480,11 @@ static void add_namespace(struct sim_server *v, const char *name)
     json_set(j, "metadata", json_object());
     sim_complete_namespace(j, name);
     sim_store_add(v, type_of_plural(v, "namespaces"), "", name, j);
+}
+
+void sim_server_share(struct sim_server *v)
+{
+    add_namespace(v, SIM_SHARED_NS);
 }
 
 static void add_types(struct sim_server *v)

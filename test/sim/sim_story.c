@@ -7,6 +7,8 @@
 #include "sim_world.h"
 
 enum { PEACE_MAX_MS = 25 * MINUTE, PEACE_STEP_MS = 20 * 1000, AFTERMATH_MS = 20 * MINUTE, ALONE_MS = 5 * MINUTE };
+// While a policy stops somebody offline, how long that lasts is written down: whenever it grew by ten minutes.
+enum { KEPT_AN_HOUR = 7 };
 
 // --- The acts of a phase, each at its time
 
@@ -24,12 +26,25 @@ static void play(struct world *w, const struct plan *p, enum sim_phase phase)
     world_live(w, began_ms + p->length_ms[phase] - w->sim.now_ms);
 }
 
+// What flags do not set, policies may.
+static void share(struct world *w, const struct plan *p)
+{
+    char text[100];
+    sim_server_share(&w->server);
+    snprintf(text, sizeof(text), "[sync]\nmode = %s\n[outbox]\nmaxEvents = %" PRId64 "\n", p->mode, p->max_events);
+    sim_disk_put(&w->disk, "/etc/limpet/limpet.ini", text, 0644);
+}
+
 static void begin(struct world *w, const struct plan *p)
 {
     w->rules.on = true;
     w->mode = p->mode;
     w->max_events = p->max_events;
     w->server.old_server = p->old_server;
+    w->policies.on = p->policies;
+    w->policies.pinned = p->pinned;
+    if (p->policies)
+        share(w, p);
     world_boot_clock(w, p->boot_clock, p->seed);
     sim_note(&w->sim, "world", "seed %" PRIu64 " mode=%s max_events=%" PRId64 " old_server=%d", p->seed, p->mode, p->max_events,
              p->old_server);
@@ -76,6 +91,13 @@ void story_peace(struct world *w)
 
 // --- Idleness costs nothing
 
+static uint64_t commits(struct world *w)
+{
+    struct db_stats s;
+    db_stats(w->agent->db, &s);
+    return s.commits;
+}
+
 void story_idle_hour(struct world *w, bool offline)
 {
     char why[256];
@@ -85,13 +107,16 @@ void story_idle_hour(struct world *w, bool offline)
     if (offline)
         sim_net_link(&w->net, NET_REFUSED);
     if (offline)
-        world_live(w, ALONE_MS);
-    uint64_t writes = w->disk.store_writes, patches = w->server.status_patches, print = check_fingerprint(w);
+        world_live(w, w->policies.on ? 2 * ALONE_MS : ALONE_MS); // what a policy stops is stopped then
+    uint64_t writes = w->disk.store_writes, said = commits(w), patches = w->server.status_patches, print = check_fingerprint(w);
     sim_note(&w->sim, "world", "an idle hour begins");
     world_live(w, HOUR);
     if (w->sim.broken)
         return;
-    if (w->disk.store_writes != writes)
+    bool keeps = offline && policies_have_offline(w);
+    if (keeps && commits(w) - said > KEPT_AN_HOUR)
+        sim_violation(&w->sim, "an idle hour offline cost %" PRIu64 " commits", commits(w) - said);
+    if (!keeps && w->disk.store_writes != writes)
         sim_violation(&w->sim, "an idle hour cost %" PRIu64 " writes to the store", w->disk.store_writes - writes);
     if (w->server.status_patches != patches)
         sim_violation(&w->sim, "an idle hour cost %" PRIu64 " status patches", w->server.status_patches - patches);
@@ -109,13 +134,25 @@ static enum sim_doubt doubt_of(const struct plan *p)
     return DOUBT_NONE;
 }
 
-static void check_doubt(struct world *w, enum sim_doubt d, const char *when, uint64_t print, uint64_t files, uint64_t stops)
+struct before {
+    uint64_t print, files, stops, by_policy;
+};
+
+static struct before machine_now(struct world *w)
+{
+    return (struct before){ check_fingerprint(w), check_files_print(w), w->port.stops, w->policies.stops };
+}
+
+// What a policy stops offline is judged when it is stopped, and started again when doubt is over.
+static void check_doubt(struct world *w, enum sim_doubt d, const char *when, const struct before *b)
 {
     if (w->sim.broken || w->store_went_back) // to any spec that there ever was
         return;
     // Without its store the agent does not know that an instance had ended for good, and starts it again.
-    bool same = w->store_was_lost ? check_files_print(w) == files : check_fingerprint(w) == print;
-    if (w->port.stops - w->rules.second_tries != stops || !same)
+    struct before now = machine_now(w);
+    bool files_alone = w->store_was_lost || now.by_policy != b->by_policy;
+    bool same = files_alone ? now.files == b->files : now.print == b->print;
+    if (now.stops - b->stops != now.by_policy - b->by_policy + w->rules.second_tries || !same)
         sim_violation(&w->sim, "the machine was changed %s doubt (%s)", when, sim_doubt_words[d]);
 }
 
@@ -124,16 +161,16 @@ static void play_doubt(struct world *w, const struct plan *p)
     world_live(w, MINUTE); // the last program that was started while they behaved badly has ended
     story_peace(w);
     enum sim_doubt d = doubt_of(p);
-    uint64_t print = check_fingerprint(w), files = check_files_print(w), stops = w->port.stops;
+    struct before before = machine_now(w);
     w->rules.second_tries = 0;
     if (w->sim.broken)
         return;
     w->store_was_lost = w->store_went_back = false;
     play(w, p, PHASE_DOUBT);
-    check_doubt(w, d, "on", print, files, stops);
+    check_doubt(w, d, "on", &before);
     sim_server_doubt(&w->server, DOUBT_NONE);
     story_peace(w);
-    check_doubt(w, d, "after", print, files, stops);
+    check_doubt(w, d, "after", &before);
 }
 
 void story_play(struct world *w, const struct plan *p)

@@ -122,6 +122,13 @@ static void touch_paths(struct world *w, int config)
         w->paths[config * FILES_EACH + i].settled = false;
 }
 
+// What its release by this policy leaves there is not what lay there before.
+static void forget_before(struct world *w, int config)
+{
+    for (int i = 0; i < FILES_EACH; i++)
+        w->paths[config * FILES_EACH + i].before_known &= !w->paths[config * FILES_EACH + i].released;
+}
+
 static struct sim_object *config(struct world *w, const struct act *a, char name[16])
 {
     snprintf(name, 16, "cfg-%d", (int)a->a);
@@ -137,6 +144,7 @@ static const char *policy_of(const struct sim_object *o)
 static struct sim_object *make_config(struct world *w, const struct act *a, const char *name, const char *spec)
 {
     touch_paths(w, (int)a->a);
+    forget_before(w, (int)a->a);
     return sim_server_create(&w->server, "edgeconfigs", name, spec);
 }
 
@@ -171,6 +179,8 @@ void user_deletes_config(struct world *w, const struct act *a)
     struct sim_object *o = config(w, a, name);
     if (o == NULL)
         return;
+    for (int i = 0; i < FILES_EACH; i++)
+        w->paths[a->a * FILES_EACH + i].released = true;
     history_deleted(w, o);
     sim_server_delete(&w->server, o);
 }

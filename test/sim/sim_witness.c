@@ -166,6 +166,7 @@ void witness_store_rots(struct world *w)
 {
     w->witness.store_rots = true;
     check_forget_paths(w);
+    policies_doubtful(w);
 }
 
 // What was damaged shows when it is read again. SQLite takes a log up to the first frame that is not as it was written, and goes back to there.
@@ -180,6 +181,7 @@ void witness_store_opens(struct world *w)
 void witness_store_lost(struct world *w)
 {
     w->rules.jobs_forgotten = true;
+    policies_doubtful(w);
     w->witness.last_seq = 0;
     list_each_safe(it, next, &w->witness.versions) {
         list_del(it);
@@ -232,7 +234,7 @@ static void on_accepted(void *ctx, struct sim_object *o)
                       o->name);
     if (w->witness.store_rots)
         sim_note(&w->sim, "server", "a status of %s/%s from a store that rots", o->type->plural, o->name);
-    else if (seq < o->accepted_seq || generation < o->accepted_generation)
+    else if (seq < o->accepted_seq || (generation < o->accepted_generation && !policies_may_wait(w)))
         sim_violation(&w->sim, "an older status of %s/%s was taken after a newer one (generation %" PRId64 " after %" PRId64 ")",
                       o->type->plural, o->name, generation, o->accepted_generation);
     if (hash == o->accepted_hash)

@@ -11,6 +11,7 @@
 #include "sim_disk.h"
 #include "sim_net.h"
 #include "sim_plan.h"
+#include "sim_policy.h"
 #include "sim_server.h"
 
 enum { LOG_LINES = 120, LOG_LINE_MAX = 300 };
@@ -61,6 +62,7 @@ struct witness {
 struct managed_path {
     char path[64];
     bool settled;      // owned and right at the last peace, and nobody touched it since
+    bool released;     // since then
     bool before_known; // what lay there before it was owned
     char before[32];   // "" = nothing
     char policy[16];   // of its last owner
@@ -77,7 +79,7 @@ struct rules {
     uint64_t nth;
     bool jobs_forgotten; // the store was lost: what it knew of runs is not to be had again
     // Since when the agent of that life could begin what is due; which spec of a job it has, and since when.
-    int64_t calm_since_ms, job_spec_ms, jobs_looked_ms;
+    int64_t calm_since_ms, job_spec_ms, jobs_looked_ms, disk_well_ms;
     int calm_life;
     uint64_t job_spec;
     // Of apps: which spec is seen to run as a whole, since when; instances stopped to try again what was given up before the store was lost.
@@ -104,6 +106,7 @@ struct world {
     struct sim_port port;
     struct witness witness;
     struct rules rules;
+    struct policies policies;
     // The agent, NULL = dead. The loop is the next one's then.
     struct loop *loop;
     struct config config;
@@ -191,6 +194,7 @@ void witness_sums_up(struct world *w); // at peace: is every promise kept?
 void rules_init(struct world *w);
 void rules_fini(struct world *w);
 void rules_turn(struct world *w);
+void rules_offline(struct world *w);                          // who is to be stopped is
 void rules_agent_is_gone(struct world *w);                    // and the next one's loop is there
 void rules_start(struct world *w, const struct inst_spec *s); // is about to be started
 void rules_stop(struct world *w, const char *uid);
