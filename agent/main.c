@@ -104,7 +104,7 @@ static int reach_out(struct process *p, struct err *e)
     credentials_names(p->config, &p->cred, p->node, p->ns);
     if (p->enrolled && p->ns[0] == '\0')
         return err_set(e, E_INVAL, "no namespace: set [node] namespace, or use `limpet join`");
-    return p->enrolled ? credentials_transport(&p->transport, p->loop, p->config, &p->cred, false, e) : rc;
+    return p->enrolled ? credentials_transport(&p->transport, p->loop, &p->cred, false, e) : rc;
 }
 
 // Credentials that cannot be used are no reason not to run: what the machine is to do is in the cache.

@@ -15,7 +15,7 @@
 
 enum sync_mode { SYNC_AUTO, SYNC_WATCH, SYNC_POLL, SYNC_LIST };
 
-enum { GUARD_PATHS_MAX = 32, CONFIG_KEYS_MAX = 64 };
+enum { GUARD_PATHS_MAX = 32, CONFIG_KEYS_MAX = 80 };
 
 // Who set a value; a later one wins. Of the values that an EdgePolicy can set, it overrules the first two and yields to the others.
 enum config_origin { CONFIG_DEFAULT, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_FLAG };
@@ -26,7 +26,7 @@ struct config {
     char *node_namespace; // default: from the stored identity
     // [server]
     char *server_url, *server_kubeconfig, *server_context, *server_ca_file, *server_token_file, *server_cert_file, *server_key_file;
-    char *server_name, *server_proxy, *server_no_proxy;
+    char *server_name, *server_proxy, *server_no_proxy, *server_extra_ca_file, *server_proxy_auth_file;
     bool server_metaserver; // KubeEdge's MetaServer: list mode, absence confirmed
     // [sync]
     enum sync_mode sync_mode;

@@ -83,9 +83,9 @@ static bool is_hidden(struct check *k)
 
 static int open_ways(struct check *k, struct err *e)
 {
-    int rc = credentials_transport(&k->stranger, k->loop, k->config, &k->cred, true, e);
+    int rc = credentials_transport(&k->stranger, k->loop, &k->cred, true, e);
     if (rc == 0)
-        rc = credentials_transport(&k->transport, k->loop, k->config, &k->cred, false, e);
+        rc = credentials_transport(&k->transport, k->loop, &k->cred, false, e);
     k->kube = (struct kube){ .transport = k->transport }; // without a clock: what the server says is looked at here
     if (rc == 0)
         http_look(k->stranger, &k->look);
@@ -158,6 +158,39 @@ static const char *host_of(const struct check *k, char out[256])
     return out;
 }
 
+// By itself, for it is another one who can put it right.
+void check_proxy(struct check *k, struct check_result *r)
+{
+    const char *proxy = k->look.proxy_where;
+    probe(k);
+    check_say(r, CHECK_FAIL, "%s", error_of(k));
+    switch (k->look.proxy) {
+    case HTTP_PROXY_NONE:
+        check_say(r, CHECK_OK, proxy[0] != '\0' ? "none for this server, by noProxy; else %s" : "none is used%s", proxy);
+        break;
+    case HTTP_PROXY_GOOD:
+        check_say(r, CHECK_OK, "%s connects us to the server", proxy);
+        break;
+    case HTTP_PROXY_UNKNOWN:
+        check_cause(r, "the proxy's name does not exist, or no name server can be reached");
+        check_remedy(r, "correct [server] proxy, or HTTPS_PROXY of the agent's environment; look at /etc/resolv.conf");
+        break;
+    case HTTP_PROXY_ASKS:
+        check_cause(r, k->cred.proxy_auth != NULL ? "the proxy does not accept the user and password it was given"
+                                                  : "the proxy wants a user and a password");
+        check_remedy(r, "write user:password into a file of mode 600 and name that in [server] proxyAuth");
+        break;
+    case HTTP_PROXY_REFUSES:
+        check_cause(r, "the proxy does not allow, or does not reach, %s", k->look.where);
+        check_remedy(r, "have it allow CONNECT to %s; or name the server in [server] noProxy, if it is reached without", k->look.where);
+        break;
+    default:
+        check_cause(r, k->look.proxy == HTTP_PROXY_AWAY ? "the proxy is down, or there is no way to it"
+                                                        : "it takes the connection and says nothing: overload, or it is no HTTP proxy");
+        check_remedy(r, "is the proxy up? Compare [server] proxy, or HTTPS_PROXY of the agent's environment, with what this site says");
+    }
+}
+
 void check_name(struct check *k, struct check_result *r)
 {
     char host[256];
@@ -165,8 +198,7 @@ void check_name(struct check *k, struct check_result *r)
     host_of(k, host);
     if (k->look.step == HTTP_RESOLVE) {
         check_say(r, CHECK_FAIL, "%s", error_of(k));
-        check_cause(r, "%s does not exist, or no name server can be reached: is the network up?",
-                    k->look.proxied ? "the proxy's name" : host);
+        check_cause(r, "%s does not exist, or no name server can be reached: is the network up?", host);
         check_remedy(r, "look at /etc/resolv.conf and `ip route`; or put the address into /etc/hosts");
     } else if (k->look.address[0] == '\0' && k->probe_err.cls != 0) {
         check_say(r, CHECK_FAIL, "%s", error_of(k));
@@ -184,9 +216,8 @@ void check_tcp(struct check *k, struct check_result *r)
         return;
     }
     check_say(r, CHECK_FAIL, "%s", error_of(k));
-    check_cause(r, k->look.proxied                          ? "the proxy cannot be reached, or does not let us through"
-                   : strstr(error_of(k), "refused") != NULL ? "the server is down, or the port is another one"
-                                                            : "the host is down, there is no route, or a firewall drops the packets");
+    check_cause(r, strstr(error_of(k), "refused") != NULL ? "the server is down, or the port is another one"
+                                                          : "the host is down, there is no route, or a firewall drops the packets");
     check_remedy(r, "is the API server up? From here: `ip route get %s`; look at firewalls on the way", k->look.address);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "local/cli.h"
+#include "local/credentials.h"
 #include "wire/enroll.h"
 
 enum { TOKEN_MAX = 64 * 1024 };
@@ -60,17 +61,25 @@ static int parse(struct cli *c, struct join_args *a)
 
 static int exchange(struct cli *c, const struct join_args *a, const char *token, const char *ca_pem, struct cred *cred, struct err *e)
 {
+    CLEANUP(cred_fini) struct cred way = { 0 };
     struct loop_backend *b;
     struct loop *l = NULL;
+    int rc = credentials_way(&way, &c->config, c->disk, a->server, e);
+    if (rc < 0)
+        return rc;
     struct enroll_conf ec = { .server = a->server,
                               .ca_hash = a->ca_hash,
                               .node = a->node,
                               .ns = a->ns,
                               .service_account = "limpet",
-                              .proxy = a->proxy != NULL ? a->proxy : c->config.server_proxy,
+                              .proxy = a->proxy != NULL ? a->proxy : way.proxy,
+                              .server_name = c->config.server_name,
+                              .proxy_auth = way.proxy_auth,
+                              .no_proxy = way.no_proxy,
+                              .extra_ca_pem = way.extra_ca_pem,
                               .token = token,
                               .ca_pem = ca_pem };
-    int rc = loop_backend_epoll(&b, e);
+    rc = loop_backend_epoll(&b, e);
     if (rc == 0)
         rc = loop_new(&l, &c->clock, b, e);
     if (rc == 0)

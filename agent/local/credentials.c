@@ -33,6 +33,51 @@ static int from_keys(struct cred *out, const struct config *c, struct disk *file
     return rc < 0 ? rc : cred_reload(out, files, &changed, e);
 }
 
+// As Go's clients have it: either case, and never for a server on this very machine.
+static const char *env_either(const char *upper, const char *lower)
+{
+    return env(upper) != NULL ? env(upper) : env(lower);
+}
+
+static bool on_this_machine(const char *server)
+{
+    static const char *const here[] = { "https://127.", "https://localhost:", "https://localhost/", "https://[::1]", "http://" };
+    for (size_t i = 0; i < ARRAY_LEN(here); i++)
+        if (server != NULL && strncmp(server, here[i], strlen(here[i])) == 0)
+            return true;
+    return server != NULL && strcmp(server, "https://localhost") == 0;
+}
+
+static int read_private(char **out, struct disk *files, const char *path, struct err *e)
+{
+    CLEANUP(buf_wipe) struct buf text = BUF_INIT(1024);
+    struct fs_stat st = { 0 };
+    int rc = files->ops->stat(files, path, 0, &st, e);
+    if (rc == 0 && (st.mode & 077) != 0)
+        return err_set(e, E_INVAL, "%s: others may read it; chmod 600", path);
+    if (rc == 0)
+        rc = fs_read(files, path, 1024, 0, &text, e);
+    while (rc == 0 && text.len > 0 && strchr(" \t\r\n", text.data[text.len - 1]) != NULL)
+        text.data[--text.len] = '\0';
+    return rc == 0 ? cred_set(out, buf_str(&text), e) : rc;
+}
+
+int credentials_way(struct cred *out, const struct config *c, struct disk *files, const char *server, struct err *e)
+{
+    struct buf pem AUTO_BUF = BUF_INIT(CRED_PEM_MAX);
+    int rc = take(&out->proxy, c->server_proxy, e);
+    if (rc == 0 && out->proxy == NULL && !on_this_machine(server))
+        rc = take(&out->proxy, env_either("HTTPS_PROXY", "https_proxy"), e);
+    if (rc == 0)
+        rc = take(&out->no_proxy, c->server_no_proxy != NULL ? c->server_no_proxy : env_either("NO_PROXY", "no_proxy"), e);
+    if (rc == 0 && c->server_proxy_auth_file != NULL)
+        rc = read_private(&out->proxy_auth, files, c->server_proxy_auth_file, e);
+    if (rc < 0 || c->server_extra_ca_file == NULL)
+        return rc;
+    rc = fs_read(files, c->server_extra_ca_file, CRED_PEM_MAX, 0, &pem, e);
+    return rc == 0 ? cred_set(&out->extra_ca_pem, buf_str(&pem), e) : rc;
+}
+
 static enum credential choose(const struct config *c)
 {
     if (c->server_url != NULL)
@@ -72,7 +117,7 @@ int credentials_load(struct cred *out, enum credential *from, const struct confi
     if (rc < 0)
         return err_set(e, rc, "credentials: %s", why.msg);
     rc = take(&out->server_name, c->server_name, e);
-    return rc == 0 ? take(&out->proxy, c->server_proxy, e) : rc;
+    return rc == 0 ? credentials_way(out, c, files, out->server, e) : rc;
 }
 
 static void lower(char *s)
@@ -92,8 +137,7 @@ void credentials_names(const struct config *c, const struct cred *cred, char nod
     snprintf(ns, 64, "%s", named != NULL ? named : "");
 }
 
-int credentials_transport(struct transport **out, struct loop *l, const struct config *c, const struct cred *cred, bool any_date,
-                          struct err *e)
+int credentials_transport(struct transport **out, struct loop *l, const struct cred *cred, bool any_date, struct err *e)
 {
     struct http_conf hc = { .base_url = cred->server,
                             .ca_pem = cred->ca_pem,
@@ -101,7 +145,9 @@ int credentials_transport(struct transport **out, struct loop *l, const struct c
                             .key_pem = cred->key_pem,
                             .server_name = cred->server_name,
                             .proxy = cred->proxy,
-                            .no_proxy = c->server_no_proxy,
+                            .no_proxy = cred->no_proxy,
+                            .proxy_auth = cred->proxy_auth,
+                            .extra_ca_pem = cred->extra_ca_pem,
                             .user_agent = "limpet/" LIMPET_VERSION,
                             .any_date = any_date };
     int rc = http_new(out, l, &hc, e);

@@ -14,10 +14,12 @@ enum credential { CREDENTIAL_NONE, CREDENTIAL_KEYS, CREDENTIAL_KUBECONFIG, CREDE
 // error *from says which one it was that cannot be used; out is for cred_fini() in any case.
 int credentials_load(struct cred *out, enum credential *from, const struct config *c, struct disk *state, struct disk *files,
                      char node[254], struct err *e) MUST_USE;
+// The way through a proxy, where the configuration or the environment names one, and what is trusted beside the CA: for join, too, which has no
+// credential yet. `server`: the URL, NULL = not known yet.
+int credentials_way(struct cred *out, const struct config *c, struct disk *files, const char *server, struct err *e) MUST_USE;
 // node: what the configuration says, else what is in it, else the host's name. ns: "" = nobody has said it.
 void credentials_names(const struct config *c, const struct cred *cred, char node[254], char ns[64]);
 // any_date: see struct http_conf; no token is given to such a transport.
-int credentials_transport(struct transport **out, struct loop *l, const struct config *c, const struct cred *cred, bool any_date,
-                          struct err *e) MUST_USE;
+int credentials_transport(struct transport **out, struct loop *l, const struct cred *cred, bool any_date, struct err *e) MUST_USE;
 
 #endif

@@ -20,8 +20,9 @@ static void drop(char **member)
 
 void cred_fini(struct cred *c)
 {
-    char **all[] = { &c->server, &c->ca_pem,  &c->token,         &c->cert_pem,   &c->key_pem, &c->server_name, &c->proxy,
-                     &c->ns,     &c->cluster, &c->received_boot, &c->token_file, &c->ca_file, &c->cert_file,   &c->key_file };
+    char **all[] = { &c->server,        &c->ca_pem,     &c->token,    &c->cert_pem,     &c->key_pem, &c->server_name,
+                     &c->proxy,         &c->proxy_auth, &c->no_proxy, &c->extra_ca_pem, &c->ns,      &c->cluster,
+                     &c->received_boot, &c->token_file, &c->ca_file,  &c->cert_file,    &c->key_file };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         drop(all[i]);
@@ -197,8 +198,7 @@ bool cred_same_proof(const struct cred *a, const struct cred *b)
 
 bool cred_same_place(const struct cred *a, const struct cred *b)
 {
-    return same_text(a->server, b->server) && same_text(a->ca_pem, b->ca_pem) && same_text(a->server_name, b->server_name) &&
-           same_text(a->proxy, b->proxy) && same_text(a->ns, b->ns);
+    return same_text(a->server, b->server) && same_text(a->ca_pem, b->ca_pem) && same_text(a->ns, b->ns);
 }
 
 // --- which CA --------------------------------------------------------------------------------------------------------------------

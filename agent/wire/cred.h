@@ -20,8 +20,9 @@ struct cred {
     char *cert_pem;
     char *key_pem; // secret
     char *server_name;
-    char *proxy; // may hold a password: secret
-    char *ns;    // namespace named by the source, NULL = not named
+    char *proxy;                                // may hold a password: secret
+    char *proxy_auth, *no_proxy, *extra_ca_pem; // of the configuration, for any credential; the first is secret
+    char *ns;                                   // namespace named by the source, NULL = not named
     // Of an identity only.
     char *cluster; // uid of the cluster's kube-system when it was joined, NULL = not known
     // When the token or certificate came: in which boot, its boot-time, and the server's own time in seconds; NULL, 0 = not known.
@@ -57,7 +58,8 @@ int cred_received(struct cred *c, struct clock *clock, int64_t server_s, struct 
 bool cred_lifetime(const struct cred *c, int64_t *began, int64_t *expires);
 // Takes over what proves who we are (token, certificate, key, when they came) and leaves the rest. E_NOMEM: unchanged.
 int cred_take_proof(struct cred *c, const struct cred *from, struct err *e) MUST_USE;
-// Whether both prove themselves by the same token and certificate; whether both are of the same server, CA, namespace and so on.
+// Whether both prove themselves by the same token and certificate; whether both are of the same server,
+// CA and namespace; how one gets there may be said by the configuration.
 bool cred_same_proof(const struct cred *a, const struct cred *b);
 bool cred_same_place(const struct cred *a, const struct cred *b);
 

@@ -174,7 +174,9 @@ static int refuse_ca(const char *seen, const char *wanted, struct err *e)
 
 static int find_ca(char **pem, struct loop *l, const struct enroll_conf *c, struct err *e)
 {
-    struct http_conf http = { .base_url = c->server, .proxy = c->proxy, .pin_only_hash = true };
+    struct http_conf http = {
+        .base_url = c->server, .proxy = c->proxy, .proxy_auth = c->proxy_auth, .no_proxy = c->no_proxy, .pin_only_hash = true
+    };
     struct ca_search s = { .wanted = c->ca_hash };
     struct transport *t;
     int rc = http_new(&t, l, &http, e);
@@ -286,7 +288,7 @@ static int settle_ca(struct joining *j, struct err *e)
 
 static int explain_refusal(int rc, struct err *e)
 {
-    if (rc == E_AUTH)
+    if (rc == E_AUTH && e->http == 401)
         return err_set(e, E_AUTH, "the server does not accept the token: it has expired (after an hour) or was revoked; " NEW_COMMAND);
     return err_wrap(e, "exchanging the token");
 }
@@ -332,7 +334,13 @@ static int ask_cluster(struct joining *j, struct transport *t, struct err *e)
 
 static int trade_token(struct joining *j, struct err *e)
 {
-    struct http_conf http = { .base_url = j->conf->server, .ca_pem = j->ca_pem, .proxy = j->conf->proxy };
+    struct http_conf http = { .base_url = j->conf->server,
+                              .server_name = j->conf->server_name,
+                              .ca_pem = j->ca_pem,
+                              .proxy = j->conf->proxy,
+                              .proxy_auth = j->conf->proxy_auth,
+                              .no_proxy = j->conf->no_proxy,
+                              .extra_ca_pem = j->conf->extra_ca_pem };
     struct transport *t;
     int rc = http_new(&t, j->loop, &http, e);
 

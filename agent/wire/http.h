@@ -81,6 +81,8 @@ struct http_conf {
     const char *server_name; // verify and SNI as this name, NULL = the URL's host
     const char *proxy;       // "http://[user:pass@]host:port", NULL = none (the environment is read by the config module)
     const char *no_proxy;
+    const char *proxy_auth;   // "user:password", wins over what the URL holds; NULL = none; secret
+    const char *extra_ca_pem; // trusted beside ca_pem, but for no certificate that is not yet valid; NULL = none
     const char *user_agent;
     int64_t connect_timeout_ms; // 0 = 5000
     bool pin_only_hash;         // enrolment: accept any chain here, the caller compares the CA hash (http_peer_chain)
@@ -96,11 +98,26 @@ int http_set_bearer(struct transport *t, const char *token, struct err *e) MUST_
 // The certificates that the peer of the last handshake sent, as PEM; "" before one. Only with pin_only_hash. Valid until the next turn.
 const char *http_peer_chain(struct transport *t);
 
+// What the proxy did, as far as the newest exchange could tell.
+enum http_proxy {
+    HTTP_PROXY_NONE,
+    HTTP_PROXY_GOOD,
+    HTTP_PROXY_UNKNOWN,
+    HTTP_PROXY_AWAY,
+    HTTP_PROXY_MUTE,
+    HTTP_PROXY_ASKS,
+    HTTP_PROXY_REFUSES
+};
+// NONE: it was not used. UNKNOWN: its name does not resolve. AWAY: no connection. MUTE: it does not answer. ASKS: for a user and password, or
+// for other ones. REFUSES: it does not connect us to the server.
+
 // How far the newest exchange of the real transport came, for diagnosis.
 enum http_step { HTTP_RESOLVE, HTTP_CONNECT, HTTP_HANDSHAKE, HTTP_EXCHANGE, HTTP_ANSWERED }; // where it ended; HTTP_ANSWERED: nowhere
 struct http_look {
     enum http_step step;
-    bool tls, proxied;             // proxied: names and connections up to the handshake are the proxy's
+    bool tls, proxied; // proxied: names and connections up to the handshake are the proxy's
+    enum http_proxy proxy;
+    char proxy_where[256];         // "host:port" of the proxy, "" = none is configured
     char where[256];               // "host:port" as configured
     char address[64];              // that was tried last, "" = none
     int64_t not_before, not_after; // seconds since 1970: when the whole chain is good, 0 = no certificate was seen

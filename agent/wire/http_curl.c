@@ -26,17 +26,28 @@ void http_kick(struct curl_transport *t)
 
 // --- what curl reports, and what was put off -------------------------------------------------------------------------------------
 
+// Not where noProxy names the server.
+static bool went_by_proxy(const struct xfer *x)
+{
+    long used = 0;
+
+    return x->t->at.proxy != NULL && (curl_easy_getinfo(x->easy, CURLINFO_USED_PROXY, &used) != CURLE_OK || used != 0);
+}
+
 static void explain(struct xfer *x, CURLcode rc)
 {
     char chain[256];
-    long sys = 0;
+    long sys = 0, told = 0;
 
     tls_policy_explain(&x->t->tls, chain, sizeof chain);
     curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &sys);
+    curl_easy_getinfo(x->easy, CURLINFO_HTTP_CONNECTCODE, &told);
     struct http_fault f = {
         .code = (int)rc,
         .sys = (int)sys,
-        .proxied = x->t->at.proxy != NULL,
+        .proxied = went_by_proxy(x),
+        .proxy = x->t->at.proxy_where,
+        .proxy_status = (int)told,
         .resolved = x->t->resolved,
         .connected = x->t->connected,
         .head_seen = x->head.complete,
@@ -47,6 +58,7 @@ static void explain(struct xfer *x, CURLcode rc)
     };
     http_fault_explain(&f, &x->err);
     x->t->step = http_fault_step(&f);
+    x->t->proxy = http_fault_proxy(&f);
 }
 
 static void collect(struct curl_transport *t)
@@ -63,6 +75,7 @@ static void collect(struct curl_transport *t)
         struct xfer *x = ctx;
         http_xfer_sent(x);
         t->step = HTTP_ANSWERED;
+        t->proxy = went_by_proxy(x) ? HTTP_PROXY_GOOD : HTTP_PROXY_NONE;
         if (rc != CURLE_OK)
             explain(x, rc);
         http_xfer_end(x);
@@ -259,6 +272,8 @@ static void free_transport(struct transport *base)
     http_endpoint_fini(&t->at);
     tls_policy_fini(&t->tls);
     free(t->ca_pem);
+    free(t->extra_ca_pem);
+    free(t->trusted_pem);
     free(t->cert_pem);
     free_secret(t->key_pem);
     free_secret(t->authorization);
@@ -306,10 +321,22 @@ static int check_identity(const struct curl_transport *t, const char *ca, const 
     return rc;
 }
 
+// The server's CA and the extra ones as one text; NULL where there is neither.
+static int join_trusted(char **out, const char *ca, const char *extra, struct err *e)
+{
+    *out = NULL;
+    if (ca == NULL && extra == NULL)
+        return 0;
+    if (asprintf(out, "%s\n%s", ca != NULL ? ca : "", extra != NULL ? extra : "") >= 0)
+        return 0;
+    *out = NULL;
+    return err_set(e, E_NOMEM, "no memory for a setting");
+}
+
 int http_set_identity(struct transport *base, const char *ca_pem, const char *cert_pem, const char *key_pem, struct err *e)
 {
     struct curl_transport *t = of(base);
-    char *ca = NULL, *cert = NULL, *key = NULL;
+    char *ca = NULL, *cert = NULL, *key = NULL, *trusted = NULL;
 
     if (same_text(t->ca_pem, ca_pem) && same_text(t->cert_pem, cert_pem) && same_text(t->key_pem, key_pem))
         return 0;
@@ -322,6 +349,8 @@ int http_set_identity(struct transport *base, const char *ca_pem, const char *ce
         rc = copy_text(&cert, cert_pem, e);
     if (rc == 0)
         rc = copy_text(&key, key_pem, e);
+    if (rc == 0)
+        rc = join_trusted(&trusted, ca_pem, t->extra_ca_pem, e);
     if (rc < 0) {
         free(ca);
         free(cert);
@@ -329,6 +358,8 @@ int http_set_identity(struct transport *base, const char *ca_pem, const char *ce
         return rc;
     }
     condemn_now(t);
+    free(t->trusted_pem);
+    t->trusted_pem = trusted;
     free(t->ca_pem);
     free(t->cert_pem);
     free_secret(t->key_pem);
@@ -364,12 +395,14 @@ void http_look(struct transport *base, struct http_look *out)
 
     *out = (struct http_look){ .step = t->step,
                                .tls = t->at.tls,
-                               .proxied = t->at.proxy != NULL,
+                               .proxied = t->proxy != HTTP_PROXY_NONE,
+                               .proxy = t->proxy,
                                .not_before = t->tls.peer.not_before,
                                .not_after = t->tls.peer.not_after,
                                .untrusted = tls_policy_untrusted(&t->tls),
                                .other_name = tls_policy_other_name(&t->tls) };
     snprintf(out->where, sizeof out->where, "%.250s", t->at.where);
+    snprintf(out->proxy_where, sizeof out->proxy_where, "%.250s", t->at.proxy_where);
     memcpy(out->address, t->address, sizeof out->address);
     memcpy(out->names, t->tls.peer.names, sizeof out->names);
     memcpy(out->issuer, t->tls.peer.issuer, sizeof out->issuer);
@@ -393,6 +426,14 @@ static int set_up(struct curl_transport *t, const struct http_conf *c, struct er
         rc = check_identity(t, c->ca_pem, c->cert_pem, c->key_pem, e);
     if (rc == 0)
         rc = copy_text(&t->ca_pem, c->ca_pem, e);
+    if (rc == 0 && c->extra_ca_pem != NULL)
+        rc = tls_check_certs(c->extra_ca_pem, "extra CA", e);
+    if (rc == 0 && c->extra_ca_pem != NULL)
+        rc = tls_ca_keys(c->extra_ca_pem, &t->tls.extra, e);
+    if (rc == 0)
+        rc = copy_text(&t->extra_ca_pem, c->extra_ca_pem, e);
+    if (rc == 0)
+        rc = join_trusted(&t->trusted_pem, c->ca_pem, c->extra_ca_pem, e);
     if (rc == 0)
         rc = copy_text(&t->cert_pem, c->cert_pem, e);
     if (rc == 0)

@@ -23,6 +23,8 @@ struct curl_transport {
     struct http_endpoint at;
     struct tls_policy tls;
     char *ca_pem, *cert_pem, *key_pem; // key_pem is secret
+    char *extra_ca_pem;                // NULL = none
+    char *trusted_pem;                 // both CAs, what is given to curl
     char *authorization;               // whole header line; secret
     char *user_agent;
     int64_t connect_timeout_ms;
@@ -37,6 +39,7 @@ struct curl_transport {
     bool resolved, connected; // how far the newest attempt to connect came; for messages
     char address[64];         // and where to
     enum http_step step;
+    enum http_proxy proxy;
 };
 
 // One submitted request. It outlives a canceled http_req when curl is on the stack.

@@ -104,8 +104,52 @@ static int put_server(struct http_endpoint *at, const struct http_conf *c, struc
     return put_detour(at, &p, c->server_name, e);
 }
 
-static int put_proxy(struct http_endpoint *at, const char *proxy, const char *no_proxy, struct err *e)
+static int copy_to(char **out, const char *s, struct err *e)
 {
+    *out = s != NULL ? strdup(s) : NULL;
+    return s == NULL || *out != NULL ? 0 : err_set(e, E_NOMEM, "no memory for a URL");
+}
+
+// Whether the list names the host, or a domain that it is in.
+static bool is_named(const char *list, const char *host, size_t host_len)
+{
+    for (size_t n = 0; *list != '\0'; list += n) {
+        list += strspn(list, ", ");
+        n = strcspn(list, ", ");
+        const char *name = *list == '.' ? list + 1 : list;
+        size_t len = n - (size_t)(name - list);
+        if (n == 1 && *list == '*')
+            return true;
+        if (len == 0 || len > host_len || strncasecmp(host + host_len - len, name, len) != 0)
+            continue;
+        if (len == host_len || host[host_len - len - 1] == '.')
+            return true;
+    }
+    return false;
+}
+
+// curl compares with the name that the certificate must carry. Where that is another one than the host's the list is read here.
+static const char *no_proxy_for(const struct http_endpoint *at, const char *list)
+{
+    const char *colon = strrchr(at->where, ':');
+
+    if (list == NULL || at->connect_to == NULL)
+        return list != NULL ? list : "";
+    return is_named(list, at->where, (size_t)(colon - at->where)) ? "*" : "";
+}
+
+// What the URL says of user and password would win in curl.
+static int copy_bare(char **out, const struct url_parts *p, struct err *e)
+{
+    char text[HTTP_BASE_MAX];
+    int n = snprintf(text, sizeof text, "%s://%s:%s", p->scheme, p->host, p->port);
+
+    return n >= 0 && (size_t)n < sizeof text ? copy_to(out, text, e) : err_set(e, E_TOOBIG, "proxy URL: too long");
+}
+
+static int put_proxy(struct http_endpoint *at, const struct http_conf *c, struct err *e)
+{
+    const char *proxy = c->proxy;
     CLEANUP(parts_fini) struct url_parts p = { 0 };
 
     if (proxy == NULL || *proxy == '\0')
@@ -115,9 +159,13 @@ static int put_proxy(struct http_endpoint *at, const char *proxy, const char *no
         return rc;
     if (strcmp(p.scheme, "http") != 0)
         return err_set(e, E_UNSUP, "proxy URL: only http:// proxies are supported, not %s://", p.scheme);
-    at->proxy = strdup(proxy);
-    at->no_proxy = strdup(no_proxy != NULL ? no_proxy : "");
-    return at->proxy != NULL && at->no_proxy != NULL ? 0 : err_set(e, E_NOMEM, "no memory for a URL");
+    if (c->proxy_auth != NULL && strchr(c->proxy_auth, ':') == NULL)
+        return err_set(e, E_INVAL, "proxy: its credential is not user:password");
+    snprintf(at->proxy_where, sizeof at->proxy_where, "%s:%s", p.host, p.port);
+    rc = c->proxy_auth != NULL ? copy_bare(&at->proxy, &p, e) : copy_to(&at->proxy, proxy, e);
+    if (rc == 0)
+        rc = copy_to(&at->no_proxy, no_proxy_for(at, c->no_proxy), e);
+    return rc == 0 ? copy_to(&at->proxy_auth, c->proxy_auth, e) : rc;
 }
 
 int http_endpoint_init(struct http_endpoint *at, const struct http_conf *c, struct err *e)
@@ -125,14 +173,18 @@ int http_endpoint_init(struct http_endpoint *at, const struct http_conf *c, stru
     if (c->base_url == NULL || *c->base_url == '\0')
         return err_set(e, E_INVAL, "no server URL");
     int rc = put_server(at, c, e);
-    return rc == 0 ? put_proxy(at, c->proxy, c->no_proxy, e) : rc;
+    return rc == 0 ? put_proxy(at, c, e) : rc;
 }
 
 void http_endpoint_fini(struct http_endpoint *at)
 {
-    if (at->proxy != NULL)
-        explicit_bzero(at->proxy, strlen(at->proxy));
-    free(at->proxy);
+    char *secrets[] = { at->proxy, at->proxy_auth };
+
+    for (size_t i = 0; i < ARRAY_LEN(secrets); i++) {
+        if (secrets[i] != NULL)
+            explicit_bzero(secrets[i], strlen(secrets[i]));
+        free(secrets[i]);
+    }
     free(at->no_proxy);
     curl_slist_free_all(at->connect_to);
     *at = (struct http_endpoint){ 0 };

@@ -13,8 +13,6 @@ static const struct {
     const char *what;
 } table[] = {
     { CURLE_COULDNT_RESOLVE_HOST, E_OFFLINE, "the name cannot be resolved (is there a network, and does its name server answer?)" },
-    { CURLE_COULDNT_RESOLVE_PROXY, E_OFFLINE, "the proxy's name cannot be resolved" },
-    { CURLE_PROXY, E_OFFLINE, "the proxy refuses to connect" },
     { CURLE_SEND_ERROR, E_OFFLINE, "the connection broke while sending" },
     { CURLE_RECV_ERROR, E_OFFLINE, "the connection broke while receiving" },
     { CURLE_GOT_NOTHING, E_OFFLINE, "the connection was closed without an answer" },
@@ -34,13 +32,11 @@ static const struct {
 
 static int explain_connect(const struct http_fault *f, struct err *e)
 {
-    const char *via = f->proxied ? " (through the proxy)" : "";
-
     if (f->sys == ECONNREFUSED)
-        return err_set(e, E_OFFLINE, "%s%s: connection refused (nothing listens there, or a firewall rejects it)", f->where, via);
+        return err_set(e, E_OFFLINE, "%s: connection refused (nothing listens there, or a firewall rejects it)", f->where);
     if (f->sys != 0)
-        return err_set(e, E_OFFLINE, "%s%s: cannot connect: %s", f->where, via, strerror(f->sys));
-    return err_set(e, E_OFFLINE, "%s%s: cannot connect: %s", f->where, via, f->detail);
+        return err_set(e, E_OFFLINE, "%s: cannot connect: %s", f->where, strerror(f->sys));
+    return err_set(e, E_OFFLINE, "%s: cannot connect: %s", f->where, f->detail);
 }
 
 static int explain_no_connection(const struct http_fault *f, struct err *e)
@@ -68,14 +64,35 @@ static const char *detail_of(const struct http_fault *f)
     return strstr(f->detail, "(-0x0000)") != NULL ? "closed by the other side" : f->detail;
 }
 
+enum http_proxy http_fault_proxy(const struct http_fault *f)
+{
+    if (!f->proxied)
+        return HTTP_PROXY_NONE;
+    if (f->proxy_status == 407)
+        return HTTP_PROXY_ASKS;
+    if (f->proxy_status != 0)
+        return f->proxy_status / 100 == 2 ? HTTP_PROXY_GOOD : HTTP_PROXY_REFUSES;
+    switch (f->code) {
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        return HTTP_PROXY_UNKNOWN;
+    case CURLE_COULDNT_CONNECT:
+        return HTTP_PROXY_AWAY;
+    case CURLE_OPERATION_TIMEDOUT:
+        return f->connected ? HTTP_PROXY_MUTE : (f->resolved ? HTTP_PROXY_AWAY : HTTP_PROXY_UNKNOWN);
+    default:
+        return HTTP_PROXY_MUTE; // no answer to CONNECT, whatever broke
+    }
+}
+
 enum http_step http_fault_step(const struct http_fault *f)
 {
+    enum http_proxy p = http_fault_proxy(f);
+    if (p != HTTP_PROXY_NONE && p != HTTP_PROXY_GOOD)
+        return p == HTTP_PROXY_UNKNOWN ? HTTP_RESOLVE : HTTP_CONNECT;
     switch (f->code) {
     case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_RESOLVE_PROXY:
         return HTTP_RESOLVE;
     case CURLE_COULDNT_CONNECT:
-    case CURLE_PROXY:
         return HTTP_CONNECT;
     case CURLE_OPERATION_TIMEDOUT:
         return f->connected ? HTTP_HANDSHAKE : (f->resolved ? HTTP_CONNECT : HTTP_RESOLVE);
@@ -85,12 +102,31 @@ enum http_step http_fault_step(const struct http_fault *f)
     case CURLE_PEER_FAILED_VERIFICATION:
         return HTTP_HANDSHAKE;
     default:
-        return f->proxied && strstr(f->detail, "CONNECT") != NULL ? HTTP_CONNECT : HTTP_EXCHANGE;
+        return HTTP_EXCHANGE;
+    }
+}
+
+static int explain_proxy(const struct http_fault *f, struct err *e)
+{
+    switch (http_fault_proxy(f)) {
+    case HTTP_PROXY_UNKNOWN:
+        return err_set(e, E_OFFLINE, "proxy %s: its name cannot be resolved", f->proxy);
+    case HTTP_PROXY_AWAY:
+        return err_set(e, E_OFFLINE, "proxy %s: %s", f->proxy,
+                       f->sys != 0 ? strerror(f->sys) : "no connection (host down, or packets are dropped)");
+    case HTTP_PROXY_ASKS:
+        return err_set(e, E_OFFLINE, "proxy %s does not let us through: it wants another user and password, or any", f->proxy);
+    case HTTP_PROXY_REFUSES:
+        return err_set(e, E_OFFLINE, "proxy %s does not let us through to %s: it answers %d", f->proxy, f->where, f->proxy_status);
+    default:
+        return err_set(e, E_OFFLINE, "proxy %s does not answer (%s)", f->proxy, f->detail);
     }
 }
 
 int http_fault_explain(const struct http_fault *f, struct err *e)
 {
+    if (f->proxied && http_fault_proxy(f) != HTTP_PROXY_GOOD)
+        return explain_proxy(f, e);
     switch (f->code) {
     case CURLE_COULDNT_CONNECT:
         return explain_connect(f, e);
@@ -104,8 +140,6 @@ int http_fault_explain(const struct http_fault *f, struct err *e)
         break;
     }
     const char *detail = detail_of(f);
-    if (f->proxied && strstr(detail, "CONNECT") != NULL)
-        return err_set(e, E_OFFLINE, "%s: the proxy does not let us through: %s", f->where, detail);
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (table[i].code == f->code)
             return err_set(e, table[i].cls, "%s: %s%s%s", f->where, table[i].what, *detail != '\0' ? ": " : "", detail);

@@ -10,6 +10,8 @@ struct http_fault {
     int code; // CURLcode
     int sys;  // errno of the socket, 0 = none
     bool proxied;
+    const char *proxy;  // its "host:port"
+    int proxy_status;   // how it answered CONNECT, 0 = it did not
     bool resolved;      // the host's name had become an address
     bool connected;     // TCP had a connection
     bool head_seen;     // the answer had begun
@@ -21,6 +23,8 @@ struct http_fault {
 
 // Sets class and message; returns the class.
 int http_fault_explain(const struct http_fault *f, struct err *e);
+// What it says of the proxy.
+enum http_proxy http_fault_proxy(const struct http_fault *f);
 // At which step it happened.
 enum http_step http_fault_step(const struct http_fault *f);
 

@@ -206,6 +206,8 @@ static CURLcode set_connection(struct xfer *x)
     // Without a value curl reads the environment.
     SET(PROXY, t->at.proxy != NULL ? t->at.proxy : "");
     SET(NOPROXY, t->at.no_proxy != NULL ? t->at.no_proxy : "");
+    if (t->at.proxy_auth != NULL)
+        SET(PROXYUSERPWD, t->at.proxy_auth);
     SET(SUPPRESS_CONNECT_HEADERS, 1L);
     SET(HEADEROPT, (long)CURLHEADER_SEPARATE); // the token is not the proxy's business
     if (t->at.connect_to != NULL)
@@ -239,8 +241,8 @@ static CURLcode set_tls(struct xfer *x)
     SET(SSL_CTX_FUNCTION, on_tls_setup);
     SET(SSL_CTX_DATA, t);
     SET(CAINFO, NULL);
-    if (t->ca_pem != NULL) {
-        struct curl_blob b = blob(t->ca_pem, strlen(t->ca_pem));
+    if (t->trusted_pem != NULL) {
+        struct curl_blob b = blob(t->trusted_pem, strlen(t->trusted_pem));
         SET(CAINFO_BLOB, &b);
     }
     if (t->cert_pem != NULL) {
@@ -330,6 +332,7 @@ int http_xfer_start(struct xfer *x, struct err *e)
         x->t->resolved = x->t->connected = false;
         x->t->address[0] = '\0';
     }
+    x->t->proxy = HTTP_PROXY_NONE;
     x->t->step = HTTP_EXCHANGE; // what ends it without curl is a limit of ours, and curl's own on connecting is shorter
     CURLMcode rc = curl_multi_add_handle(x->t->multi, x->easy);
     if (rc != CURLM_OK)

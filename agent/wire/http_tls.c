@@ -138,6 +138,18 @@ static void note_peer(struct tls_peer *peer, const mbedtls_x509_crt *crt, int de
         peer->issuer[0] = '\0';
 }
 
+static bool is_extra(const struct tls_policy *p, const mbedtls_x509_crt *crt)
+{
+    unsigned char digest[32];
+
+    if (p->extra.n == 0 || mbedtls_sha256(crt->pk_raw.p, crt->pk_raw.len, digest, 0) != 0)
+        return false;
+    for (size_t i = 0; i < p->extra.n; i++)
+        if (memcmp(p->extra.digest[i], digest, sizeof digest) == 0)
+            return true;
+    return false;
+}
+
 // Called for each certificate of the chain, the server's own last (depth 0). mbedTLS refuses if any flag is left.
 static int judge(void *ctx, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 {
@@ -149,13 +161,14 @@ static int judge(void *ctx, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
         *flags = 0;
         return 0;
     }
+    p->by_extra = p->by_extra || is_extra(p, crt);
     if (p->any_date) {
         note_peer(&p->peer, crt, depth);
         *flags &= ~(uint32_t)(MBEDTLS_X509_BADCERT_FUTURE | MBEDTLS_X509_BADCERT_EXPIRED);
     }
     // A clock that starts in the past must not keep the node from the server that would set it right. The chain still has to
-    // lead to the pinned CA: that flag is not touched.
-    if (!clock_trusted(p->clock))
+    // lead to the pinned CA: that flag is not touched, and an authority beside it does not do.
+    if (!clock_trusted(p->clock) && !p->by_extra)
         *flags &= ~(uint32_t)MBEDTLS_X509_BADCERT_FUTURE;
     p->refused |= *flags;
     return 0;
@@ -166,6 +179,7 @@ void tls_policy_apply(struct tls_policy *p, void *ssl_config)
     mbedtls_ssl_config *conf = ssl_config;
 
     p->refused = 0;
+    p->by_extra = false;
     p->peer = (struct tls_peer){ 0 };
     mbedtls_ssl_conf_verify(conf, judge, p);
     mbedtls_ssl_conf_cert_profile(conf, &mbedtls_x509_crt_profile_default);

@@ -12,6 +12,12 @@
 
 enum { TLS_HASH_MAX = 72, TLS_CA_KEYS_MAX = 32, TLS_PEM_MAX = 256 * 1024 };
 
+// SHA-256 of the DER SubjectPublicKeyInfo of each certificate, in the order of the text.
+struct tls_ca_keys {
+    unsigned char digest[TLS_CA_KEYS_MAX][32];
+    size_t n;
+};
+
 // What the chain of the last handshake says of itself; only with any_date.
 struct tls_peer {
     int64_t not_before, not_after; // seconds since 1970, of the whole chain; 0 = none was seen
@@ -20,10 +26,12 @@ struct tls_peer {
 
 struct tls_policy {
     struct clock *clock;
-    bool accept_any;   // enrolment: nothing secret is sent, the caller compares hashes
-    bool any_date;     // diagnosis: dates are told (peer) and not judged
-    unsigned refused;  // why the last handshake's chain was refused, 0 = it was not
-    struct buf served; // the chain the server sent, PEM; only with accept_any
+    bool accept_any;          // enrolment: nothing secret is sent, the caller compares hashes
+    bool any_date;            // diagnosis: dates are told (peer) and not judged
+    struct tls_ca_keys extra; // authorities beside the pinned one: they vouch for no certificate that is not yet valid
+    bool by_extra;            // the last handshake's chain leads to one of these
+    unsigned refused;         // why the last handshake's chain was refused, 0 = it was not
+    struct buf served;        // the chain the server sent, PEM; only with accept_any
     struct tls_peer peer;
 };
 
@@ -44,11 +52,6 @@ int tls_check_certs(const char *pem, const char *what, struct err *e) MUST_USE;
 // E_INVAL: unreadable, encrypted, or not the key of the first certificate. Says nothing about the key's content.
 int tls_check_key(const char *cert_pem, const char *key_pem, struct clock *c, struct err *e) MUST_USE;
 
-// SHA-256 of the DER SubjectPublicKeyInfo of each certificate, in the order of the text.
-struct tls_ca_keys {
-    unsigned char digest[TLS_CA_KEYS_MAX][32];
-    size_t n;
-};
 int tls_ca_keys(const char *pem, struct tls_ca_keys *out, struct err *e) MUST_USE; // E_INVAL, E_TOOBIG
 // "sha256:<hex>" as kubeadm writes its pins.
 void tls_hash_text(const unsigned char digest[32], char out[TLS_HASH_MAX]);

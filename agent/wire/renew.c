@@ -193,20 +193,29 @@ static void go_back(struct enroll_renew *r)
 
 // --- renewing --------------------------------------------------------------------------------------------------------------------
 
-// Stored first: a credential that only lives in memory would be lost with the next boot, together with the one it replaced.
-static int adopt(struct enroll_renew *r, char *token, struct err *e)
+// What is stored stays as it is but for the proof: in *r->cred are things that only the configuration says.
+static int store(struct enroll_renew *r, const struct cred *proof, struct err *e)
 {
-    struct cred next = *r->cred; // its texts stay the old one's
+    CLEANUP(cred_fini) struct cred stored = { 0 };
+    char node[254];
+    int rc = cred_load_identity(&stored, r->disk, r->state_dir, node, e);
 
-    next.token = token;
-    next.cert_pem = next.key_pem = next.received_boot = NULL;
-    int rc = cred_received(&next, loop_clock(r->loop), r->call.http.head.date_sec, e);
     if (rc == 0)
-        rc = cred_save_identity(&next, r->disk, r->state_dir, r->node, e);
+        rc = cred_take_proof(&stored, proof, e);
+    return rc == 0 ? cred_save_identity(&stored, r->disk, r->state_dir, r->node, e) : rc;
+}
+
+// Stored first: a credential that only lives in memory would be lost with the next boot, together with the one it replaced.
+static int adopt(struct enroll_renew *r, const char *token, struct err *e)
+{
+    CLEANUP(cred_fini) struct cred next = { 0 };
+    int rc = cred_set(&next.token, token, e);
+
     if (rc == 0)
-        rc = use(r, &next, e);
-    free(next.received_boot);
-    return rc;
+        rc = cred_received(&next, loop_clock(r->loop), r->call.http.head.date_sec, e);
+    if (rc == 0)
+        rc = store(r, &next, e);
+    return rc == 0 ? use(r, &next, e) : rc;
 }
 
 static int take_answer(struct enroll_renew *r, struct err *e)

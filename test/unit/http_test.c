@@ -748,15 +748,63 @@ static void test_proxy(void)
     t = connect_to(&c);
     fetch(t, &p, "GET", "/echo");
     is_int(p.err.cls, E_OFFLINE, "the proxy refuses");
-    has_str(p.err.msg, "the proxy does not let us through", "and is named");
+    has_str(p.err.msg, "proxy 127.0.0.1:", "and is named: %s", p.err.msg);
+    has_str(p.err.msg, "it wants another user and password", "and why");
     ok(strstr(p.err.msg, "secret") == NULL, "its password is not in the message: %s", p.err.msg);
     probe_fini(&p);
     transport_free(t);
 
+    struct http_look look;
+    c.proxy_auth = "u:pw";
+    t = connect_to(&c);
+    is_int(fetch_class(t, "/echo"), 0, "the credential that is given apart wins over the URL's");
+    http_look(t, &look);
+    is_int(look.proxy, HTTP_PROXY_GOOD, "the proxy was good");
+    transport_free(t);
+    c.proxy_auth = NULL;
+    snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", http_rig_port(&g, "closed"));
+    t = connect_to(&c);
+    fetch(t, &p, "GET", "/echo");
+    http_look(t, &look);
+    has_str(p.err.msg, "proxy 127.0.0.1:", "a proxy that is not there is named: %s", p.err.msg);
+    is_int(look.proxy, HTTP_PROXY_AWAY, "as away");
+    probe_fini(&p);
+    transport_free(t);
+    c.connect_timeout_ms = 500;
+    snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", http_rig_port(&g, "mute"));
+    t = connect_to(&c);
+    fetch(t, &p, "GET", "/echo");
+    http_look(t, &look);
+    is_int(look.proxy, HTTP_PROXY_MUTE, "one that says nothing is mute: %s", p.err.msg);
+    probe_fini(&p);
+    transport_free(t);
+    c.connect_timeout_ms = 0;
+
     c.no_proxy = "127.0.0.1";
     t = connect_to(&c);
     is_int(fetch_class(t, "/echo"), 0, "no_proxy goes around it");
+    http_look(t, &look);
+    is_int(look.proxy, HTTP_PROXY_NONE, "and it was not used");
     transport_free(t);
+
+    // The certificate is for another name than the host's: it is the host that the list speaks of.
+    static const struct {
+        const char *list;
+        enum http_proxy used;
+    } lists[] = { { "api.example", HTTP_PROXY_AWAY }, { "127.0.0.1", HTTP_PROXY_NONE }, { "x, .0.0.1", HTTP_PROXY_NONE },
+                  { "7.0.0.1", HTTP_PROXY_AWAY },     { "*", HTTP_PROXY_NONE },         { ",", HTTP_PROXY_AWAY } };
+    c.server_name = "api.example";
+    snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", http_rig_port(&g, "closed"));
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        c.no_proxy = lists[i].list;
+        t = connect_to(&c);
+        fetch(t, &p, "GET", "/echo");
+        http_look(t, &look);
+        is_int(look.proxy, lists[i].used, "with tlsServerName, no proxy for \"%s\"", lists[i].list);
+        probe_fini(&p);
+        transport_free(t);
+    }
+    c.server_name = NULL;
 
     struct err e = ERR_INIT;
     c.proxy = "socks5://u:secret@x:1";
@@ -770,6 +818,39 @@ static void test_proxy(void)
     transport_free(t);
     unsetenv("https_proxy");
     unsetenv("ALL_PROXY");
+}
+
+// An authority beside the pinned one is as good, except for a certificate that is not yet valid.
+static void test_extra_ca(void)
+{
+    struct http_conf c = { .ca_pem = g.other_ca, .extra_ca_pem = g.ca };
+    char base[64];
+    struct err e = ERR_INIT;
+    struct transport *t;
+
+    snprintf(base, sizeof base, "%s", url_of("https", "https"));
+    c.base_url = base;
+    t = connect_to(&c);
+    is_int(fetch_class(t, "/echo"), 0, "issued by the extra authority: accepted");
+    is_int(http_set_identity(t, g.other_ca, NULL, NULL, &e), 0, "the same identity");
+    transport_free(t);
+    g.clock.clock.floor_us = clock_wall_us(&g.clock.clock) - INT64_C(86400000000) * 365 * 20;
+    g.clock.wall_shift_us = -INT64_C(86400000000) * 365 * 30;
+    g.clock.synced = false;
+    t = connect_to(&c);
+    ok(!clock_trusted(&g.clock.clock), "the clock is not trusted");
+    is_int(fetch_class(t, "/echo"), E_AUTH, "field 23: not yet valid, by the extra authority: refused");
+    transport_free(t);
+    c.ca_pem = g.ca;
+    c.extra_ca_pem = g.other_ca;
+    t = connect_to(&c);
+    is_int(fetch_class(t, "/echo"), 0, "by the pinned one, with an extra one beside it: accepted");
+    transport_free(t);
+    g.clock.wall_shift_us = 0;
+    g.clock.synced = true;
+    g.clock.clock.floor_us = 0;
+    c.extra_ca_pem = "nonsense";
+    is_int(http_new(&t, g.loop, &c, &e), E_INVAL, "what is no certificate is refused: %s", e.msg);
 }
 
 // A token in the clear stays on the machine.
@@ -864,6 +945,7 @@ int main(void)
     if (OPT_HTTP2) // built without it, each watch is a connection of its own
         test_http2();
     test_proxy();
+    test_extra_ca();
     http_rig_stop(&g);
     return done_testing();
 }
