@@ -9,7 +9,7 @@
 #include "kinds/edgeapp_spec.h"
 #include "sim_world.h"
 
-enum { SPEC_MEMORY = 1 << 20, IN_FLIGHT_MAX = 40, FILE_BYTES_MAX = 5 << 20, LOG_BYTES_MAX = 1 << 20 };
+enum { SPEC_MEMORY = 1 << 20, IN_FLIGHT_MAX = 40, FILE_BYTES_MAX = 5 << 20, LOG_BYTES_MAX = 600 << 10 };
 // Bytes. "Most" is with what a single pass or transaction needs for a moment. SQLite, once all is full, in KiB: the page cache (192 are asked
 // for, and it holds 213), the index of the log (32), schema, lookaside and the connection (21), and DB_STMTS statements, of 3 to 4 on average
 // as they were seen, of 5.6 as they are allowed here.
@@ -337,10 +337,10 @@ static bool store_is_tidy(struct world *w, char why[256])
 {
     AS_AGENT;
     struct db *db = w->agent->db;
-    struct db_stmt *s = db_stmt(db, "SELECT key FROM object UNION ALL SELECT key FROM status UNION ALL SELECT key FROM intent");
     bool tidy = true;
     if (w->witness.store_rots) // rows were damaged, and nobody may know whose they are
         return true;
+    struct db_stmt *s = db_stmt(db, "SELECT key FROM object UNION ALL SELECT key FROM status UNION ALL SELECT key FROM intent");
     while (tidy && db_step(s, NULL) == 1)
         tidy = is_there(w, db_text(s, 0)) || WRONG("the store keeps a row of %.200s, which is not there", db_text(s, 0));
     db_done(s);
