@@ -325,6 +325,8 @@ static int fake_rename(struct disk *disk, const char *from, const char *to, unsi
         rc = may_change(d, from, e);
     if (rc < 0)
         return rc;
+    if (d->written != NULL)
+        d->written(d, to, buf_str(&f->now), f->now.len);
     sim_name_move(d, from, to);
     tell(d, to);
     if (!sim_effect(d->sim))

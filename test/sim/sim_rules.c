@@ -352,6 +352,32 @@ static bool was_released(struct world *w, const char *name, int file, uint64_t s
     return false;
 }
 
+static void note_undo(struct world *w, int i, const char *path)
+{
+    const struct sim_file *f = sim_disk_at(&w->disk, path);
+    struct undo *u = &w->rules.undo[i];
+    *u = (struct undo){ .can = true, .nth = w->rules.written[i], .at_ms = w->sim.now_ms };
+    snprintf(u->text, sizeof(u->text), "%s", f != NULL ? buf_str(&f->now) : "");
+}
+
+// Several files change as one: while the disk fails, or when the agent died among them, those that were written are put back.
+static bool is_put_back(struct world *w, int i, const char *text, size_t n)
+{
+    struct undo *u = &w->rules.undo[i];
+    bool failing = w->disk.error_permille > 0 || w->disk.full;
+    if (!u->can || (!failing && !u->orphan) || strlen(u->text) != n || memcmp(u->text, text, n) != 0)
+        return false;
+    w->rules.written[i] = u->nth;
+    u->can = false;
+    return true;
+}
+
+static void orphan_undos(struct world *w)
+{
+    for (int i = 0; i < PATHS; i++)
+        w->rules.undo[i].orphan |= w->sim.now_ms - w->rules.undo[i].at_ms <= MINUTE;
+}
+
 // Text that some spec asked for comes in the order of the specs. Any other is what lay there before, and comes back on release alone. (An
 // agent that lost its store takes what it wrote itself for what lay there before.)
 void rules_written(struct world *w, const char *path, const char *text, size_t n)
@@ -360,7 +386,11 @@ void rules_written(struct world *w, const char *path, const char *text, size_t n
     int config, file;
     if (!rules_can_judge(w) || !split_path(path, &config, &file, name))
         return;
-    uint64_t *last = &w->rules.written[config * FILES_EACH + file], nth = 0;
+    int i = config * FILES_EACH + file;
+    uint64_t *last = &w->rules.written[i], nth = 0;
+    if (is_put_back(w, i, text, n))
+        return;
+    note_undo(w, i, path);
     each_wanted(v, w, name)
     {
         if (strlen(v->content[file]) == n && memcmp(v->content[file], text, n) == 0)
@@ -381,7 +411,7 @@ void rules_removed(struct world *w, const char *path)
     int config, file;
     if (!rules_can_judge(w) || !split_path(path, &config, &file, name))
         return;
-    if (!was_released(w, name, file, w->rules.written[config * FILES_EACH + file]))
+    if (!is_put_back(w, config * FILES_EACH + file, "", 0) && !was_released(w, name, file, w->rules.written[config * FILES_EACH + file]))
         sim_violation(&w->sim, "%s is removed, and nobody released it", path);
 }
 
@@ -402,6 +432,7 @@ void rules_turn(struct world *w)
 // A loop, which is its next life's.
 void rules_agent_is_gone(struct world *w)
 {
+    orphan_undos(w);
     struct heap_count c = sim_heap_of(OF_AGENT), s = sim_heap_of(OF_STORE);
     if (sim_heap_counts() && (c.blocks != 1 || c.bytes > LEFT_MAX))
         sim_violation(&w->sim, "an agent that is gone left %" PRId64 " bytes of memory in %" PRId64 " blocks", c.bytes, c.blocks);

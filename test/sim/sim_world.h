@@ -68,6 +68,14 @@ struct managed_path {
     char policy[16];   // of its last owner
 };
 
+// What lay at a managed path before the agent wrote there last.
+struct undo {
+    bool can, orphan; // orphan: the agent died right after it
+    char text[48];
+    uint64_t nth;
+    int64_t at_ms;
+};
+
 // What sim_rules.c remembers. Off where users go past sim_users.c.
 enum {
     RULES_REPORTS = 65, // the rate of a second (50), its ends, and one burst (10)
@@ -86,6 +94,7 @@ struct rules {
     int64_t whole_since_ms[APPS], apps_looked_ms;
     uint64_t whole_of[APPS], second_tries;
     uint64_t written[PATHS]; // the place in history of what the agent wrote there last
+    struct undo undo[PATHS];
     int64_t reports_ms[RULES_REPORTS], tries_ms[RULES_TRIES];
     uint64_t n_reports, n_tries;
     struct list put_off; // reports with a Retry-After
