@@ -20,6 +20,7 @@ struct fs_stat {
     uint32_t uid, gid;
     int64_t size;
     int64_t mtime_us;
+    uint64_t inode; // 0 = the disk has no such number
 };
 
 enum {

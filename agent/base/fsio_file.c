@@ -218,6 +218,7 @@ int fs_real_stat(struct disk *d, const char *path, unsigned flags, struct fs_sta
         .gid = st.st_gid,
         .size = st.st_size,
         .mtime_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000,
+        .inode = st.st_ino,
     };
     return 0;
 }

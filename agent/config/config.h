@@ -46,6 +46,8 @@ struct config {
     // [guard]
     char *guard_paths[GUARD_PATHS_MAX + 1]; // NULL-terminated; where EdgeConfig may write
     int64_t guard_restore_hold_ms;
+    // [manifests]
+    char *manifests_dir; // "" = none
     // [port]
     char *port_name; // exec | systemd | null
     char *port_unit_dir;

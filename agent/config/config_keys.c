@@ -70,6 +70,9 @@ const struct config_key config_keys[] = {
     { "guard", "restoreHold", KEY_DURATION, AT(guard_restore_hold_ms), "1h", 0, 30 * DAY, NULL,
       "how long deletes wait when the server's database seems restored" },
 
+    { "manifests", "dir", KEY_STRING, AT(manifests_dir), "/etc/limpet/manifests", 0, 0, NULL,
+      "directory of files that define objects beside the server's, or without one; empty: none" },
+
     { "port", "name", KEY_STRING, AT(port_name), "exec", 0, 0, NULL, "what runs an EdgeApp that names no runtime: exec, systemd or null" },
     { "port", "unitDir", KEY_PATH, AT(port_unit_dir), "/etc/systemd/system", 0, 0, NULL,
       "where runtime systemd puts its units; on a read-only disk they go to /run, and do not start before the agent does" },

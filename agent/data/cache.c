@@ -31,6 +31,7 @@ struct cache {
     struct buf stripped; // scratch of cache_put
 };
 
+#define FILE_MARK ":file" // follows the key in the rows of files; no name of an object has a colon
 #define ROW_CRC(rv) "row_crc('object',key,source,uid," rv ",generation,json)"
 
 // --- Noted resourceVersions
@@ -239,9 +240,21 @@ int cache_mark(struct cache *c, const char *key, struct err *e)
 
 // --- Rows. Iteration asks for the next key each time, so that nothing is held open while the caller works.
 
+// Of the rows of one key the file's is what counts; with a source, all of that source.
+#define NOT_HIDDEN "NOT EXISTS(SELECT 1 FROM object f WHERE f.key=object.key||'" FILE_MARK "')"
+
+// The object's key of a row's.
+static void strip_mark(char *key)
+{
+    size_t n = strlen(key), m = strlen(FILE_MARK);
+    if (n > m && strcmp(key + n - m, FILE_MARK) == 0)
+        key[n - m] = '\0';
+}
+
 static int next_key(struct cache *c, const char *source, char key[KEY_MAX], struct err *e)
 {
-    struct db_stmt *s = db_stmt(c->db, "SELECT key FROM object WHERE key>?1 AND (?2 IS NULL OR source=?2) ORDER BY key LIMIT 1");
+    struct db_stmt *s =
+        db_stmt(c->db, "SELECT key FROM object WHERE key>?1 AND (source=?2 OR ?2 IS NULL AND " NOT_HIDDEN ") ORDER BY key LIMIT 1");
     db_bind_text(s, 1, key);
     db_bind_text(s, 2, source);
     int r = db_step(s, e);
@@ -254,9 +267,11 @@ static int next_key(struct cache *c, const char *source, char key[KEY_MAX], stru
 
 int cache_each_key(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e)
 {
-    char key[KEY_MAX] = "";
+    char at[KEY_MAX] = "", key[KEY_MAX];
     int r;
-    while ((r = next_key(c, source, key, e)) == 1) {
+    while ((r = next_key(c, source, at, e)) == 1) {
+        memcpy(key, at, sizeof(key));
+        strip_mark(key);
         r = fn(ctx, key);
         if (r != 0)
             return r;
@@ -313,19 +328,27 @@ static int take_row(struct cache *c, struct db_stmt *s, struct cached *out, stru
 
 int cache_get(struct cache *c, const char *key, struct cached *out, struct err *e)
 {
-    struct db_stmt *s = db_stmt(c->db, "SELECT key,source,uid,rv,generation,json,crc=" ROW_CRC("rv") " FROM object WHERE key=?1");
+    struct db_stmt *s = db_stmt(c->db, "SELECT key,source,uid,rv,generation,json,crc=" ROW_CRC("rv") " FROM object"
+                                                                                                     " WHERE key IN(?1,?1||'" FILE_MARK
+                                                                                                     "') ORDER BY key DESC LIMIT 1");
     db_bind_text(s, 1, key);
     int r = take_row(c, s, out, e);
+    strip_mark(out->key);
     return r == E_NOTFOUND ? err_set(e, r, "%s is not in the cache", key) : r;
 }
 
-// The row after out->key. out->key has moved on also when the row is damaged.
-static int next_row(struct cache *c, struct cached *out, struct err *e)
+// The row after `at`, which moves on, also when the row is damaged.
+static int next_row(struct cache *c, char at[KEY_MAX], struct cached *out, struct err *e)
 {
-    struct db_stmt *s =
-        db_stmt(c->db, "SELECT key,source,uid,rv,generation,json,crc=" ROW_CRC("rv") " FROM object WHERE key>?1 ORDER BY key LIMIT 1");
-    db_bind_text(s, 1, out->key);
-    return take_row(c, s, out, e);
+    struct db_stmt *s = db_stmt(c->db, "SELECT key,source,uid,rv,generation,json,crc=" ROW_CRC(
+                                           "rv") " FROM object WHERE key>?1 AND " NOT_HIDDEN " ORDER BY key LIMIT 1");
+    db_bind_text(s, 1, at);
+    out->key[0] = '\0';
+    int r = take_row(c, s, out, e);
+    if (out->key[0] != '\0')
+        memcpy(at, out->key, KEY_MAX);
+    strip_mark(out->key);
+    return r;
 }
 
 int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const struct cached *row), void *ctx, struct err *e)
@@ -333,9 +356,9 @@ int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const s
     struct cached row AUTO_CACHED = CACHED_INIT;
     struct err why = ERR_INIT;
     size_t n = strlen(prefix);
-    char at[KEY_MAX];
+    char at[KEY_MAX], before[KEY_MAX];
     int r = cache_get(c, prefix, &row, &why); // the prefix itself may be a key
-    snprintf(row.key, sizeof(row.key), "%s", prefix);
+    snprintf(at, sizeof(at), "%s", prefix);
     for (;;) {
         if (r == 0)
             r = fn(ctx, &row);
@@ -343,11 +366,13 @@ int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const s
             r = 0;
         if (r != 0)
             break;
-        memcpy(at, row.key, sizeof(at));
-        r = next_row(c, &row, &why);
+        do {
+            memcpy(before, at, sizeof(before));
+            r = next_row(c, at, &row, &why);
+        } while (r == 0 && strcmp(row.key, prefix) == 0); // its file's row: told already
         if (r == E_NOTFOUND || (r == 0 && strncmp(row.key, prefix, n) != 0))
             return 0;
-        if (r != 0 && strcmp(row.key, at) == 0) // no damaged row, but a store that cannot be read on
+        if (r != 0 && strcmp(before, at) == 0) // no damaged row, but a store that cannot be read on
             break;
     }
     if (e != NULL && why.cls == r)
@@ -389,6 +414,18 @@ int cache_rv(struct cache *c, const char *key, char rv[OBJ_RV_MAX], char uid[OBJ
     }
     db_done(s);
     return r;
+}
+
+int cache_generation(struct cache *c, const char *key, int64_t *out, struct err *e)
+{
+    struct db_stmt *s = db_stmt(c->db, "SELECT generation FROM object WHERE key=?1");
+    db_bind_text(s, 1, key);
+    int r = db_step(s, e);
+    if (r != 1)
+        return r == 0 ? err_set(e, E_NOTFOUND, "%s is not in the cache", key) : r;
+    *out = db_int(s, 0);
+    db_done(s);
+    return 0;
 }
 
 int cache_delete(struct cache *c, const char *key, struct err *e)
@@ -520,4 +557,76 @@ int cache_put(struct cache *c, const char *source, const char *key, const struct
     struct marking *m = r >= 0 ? find_marking(c, source) : NULL;
     int marked = m != NULL ? marks_add(&m->marks, key, e) : 0;
     return marked != 0 ? marked : r;
+}
+
+// --- Rows of files
+
+bool cache_is_file(const char *source)
+{
+    return strncmp(source, CACHE_FILE_SOURCE, strlen(CACHE_FILE_SOURCE)) == 0;
+}
+
+bool cache_is_file_uid(const char *uid)
+{
+    return strncmp(uid, CACHE_FILE_UID, strlen(CACHE_FILE_UID)) == 0;
+}
+
+static int file_key(char out[KEY_MAX], const char *key, struct err *e)
+{
+    if (snprintf(out, KEY_MAX, "%s" FILE_MARK, key) >= KEY_MAX)
+        return err_set(e, E_TOOBIG, "key of %.60s... is too long", key);
+    return 0;
+}
+
+int cache_put_file(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len,
+                   struct err *e)
+{
+    char row[KEY_MAX];
+    int r = file_key(row, key, e);
+    return r != 0 ? r : cache_put(c, source, row, v, json, len, e);
+}
+
+int cache_delete_file(struct cache *c, const char *key, struct err *e)
+{
+    char row[KEY_MAX];
+    int r = file_key(row, key, e);
+    return r != 0 ? r : cache_delete(c, row, e);
+}
+
+int cache_has(struct cache *c, const char *key, struct err *e)
+{
+    struct db_stmt *s = db_stmt(c->db, "SELECT 1 FROM object WHERE key IN(?1,?1||'" FILE_MARK "') LIMIT 1");
+    db_bind_text(s, 1, key);
+    int r = db_step(s, e);
+    if (r == 1)
+        db_done(s);
+    return r;
+}
+
+// The sources of files stand together in the order of bytes: from the prefix to what begins with the next byte.
+static int next_file(struct cache *c, char key[KEY_MAX], struct err *e)
+{
+    struct db_stmt *s = db_stmt(c->db, "SELECT key FROM object WHERE key>?1 AND source>='" CACHE_FILE_SOURCE
+                                       "' AND source<'" CACHE_FILE_SOURCES_END "' ORDER BY key LIMIT 1");
+    db_bind_text(s, 1, key);
+    int r = db_step(s, e);
+    if (r == 1) {
+        snprintf(key, KEY_MAX, "%s", db_text(s, 0));
+        db_done(s);
+    }
+    return r;
+}
+
+int cache_each_file(struct cache *c, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e)
+{
+    char at[KEY_MAX] = "", key[KEY_MAX];
+    int r;
+    while ((r = next_file(c, at, e)) == 1) {
+        memcpy(key, at, sizeof(key));
+        strip_mark(key);
+        r = fn(ctx, key);
+        if (r != 0)
+            return r;
+    }
+    return r;
 }

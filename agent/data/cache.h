@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cache — the desired state as last heard: one row an object, byte for byte, written only by flow/sync (and removed by it).
+// cache — the desired state as last heard: one row an object, byte for byte. flow/sync alone writes (and removes) what the server said,
+// flow/manifests alone what files say. An object that both define has two rows of one key: the file's is what cache_get() and the
+// cache_each*() without a source give, the server's is what cache_rv() and whatever else sync calls speak of.
 //
 // A key is "<plural>/<namespace>/<name>" for namespaced objects ("edgeapps/edge-a/web"), "<plural>//<name>" for cluster-wide ones. A
 // source is a short stable string that sync gives ("edge.limpet.dev/v1alpha1/edgeapps@edge-a"): rows remember the source that brought them.
@@ -37,11 +39,12 @@ enum cache_change { CACHE_SAME, CACHE_RV_ONLY, CACHE_CHANGED, CACHE_NEW, CACHE_R
 // resourceVersion. Marks the key when its source is being marked. < 0 on error: E_TOOBIG, E_INVAL (key or source over its bound), the store's.
 int cache_put(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len,
               struct err *e) MUST_USE;
+// What is wanted of the key: the file's row if there is one, also when that is damaged.
 int cache_get(struct cache *c, const char *key, struct cached *out, struct err *e) MUST_USE; // E_NOTFOUND, E_CORRUPT
 int cache_delete(struct cache *c, const char *key, struct err *e) MUST_USE;                  // absent is success
 // The row stays, its source is "" from now on: no list asks for it. Absent is success.
 int cache_disown(struct cache *c, const char *key, struct err *e) MUST_USE;
-// The newest resourceVersion known for key (from memory when lazy); E_NOTFOUND.
+// The newest resourceVersion known for key (from memory when lazy), of the server's row; E_NOTFOUND.
 int cache_rv(struct cache *c, const char *key, char rv[OBJ_RV_MAX], char uid[OBJ_UID_MAX], struct err *e) MUST_USE;
 // After our own status write was answered: the new resourceVersion, lazily. Nothing when it is not newer, or of another uid.
 void cache_note_rv(struct cache *c, const char *key, const char *uid, const char *rv);
@@ -53,11 +56,24 @@ int cache_mark_begin(struct cache *c, const char *source, struct err *e) MUST_US
 int cache_mark(struct cache *c, const char *key, struct err *e) MUST_USE;
 int cache_unmarked(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e) MUST_USE;
 
-// In the order of their keys; fn may write, and != 0 stops and is returned. A damaged row is left out and counted, its key is not.
+// Rows of files. `source` is CACHE_FILE_SOURCE and the name of the file; the uid of such an object begins with CACHE_FILE_UID.
+#define CACHE_FILE_SOURCE "manifest:"
+#define CACHE_FILE_SOURCES_END "manifest;"
+#define CACHE_FILE_UID "manifest-"
+bool cache_is_file(const char *source);
+bool cache_is_file_uid(const char *uid);
+int cache_put_file(struct cache *c, const char *source, const char *key, const struct object_view *v, const char *json, size_t len,
+                   struct err *e) MUST_USE; // as cache_put()
+int cache_delete_file(struct cache *c, const char *key, struct err *e) MUST_USE;
+int cache_each_file(struct cache *c, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e) MUST_USE; // fn may write
+int cache_has(struct cache *c, const char *key, struct err *e) MUST_USE; // 1: a row of either kind, perhaps damaged; 0: none
+
+// In the order of their keys (an object of a file behind those whose names begin with its own); fn may write, and != 0 stops and is returned. A damaged row is left out and counted, its key is not.
 int cache_each(struct cache *c, const char *prefix, int (*fn)(void *ctx, const struct cached *row), void *ctx,
                struct err *e) MUST_USE; // json filled
 int cache_each_key(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx,
-                   struct err *e) MUST_USE; // source NULL = all
+                   struct err *e) MUST_USE;                                                   // source NULL = all
+int cache_generation(struct cache *c, const char *key, int64_t *out, struct err *e) MUST_USE; // of the server's row; E_NOTFOUND
 int cache_count(struct cache *c, const char *source, int64_t *n, struct err *e) MUST_USE;
 
 // Intent: what must not be repeated or forgotten ("owed onChange", "backup taken"). Small JSON or text, by (key, name). Putting what is

@@ -47,6 +47,13 @@ void status_slot_fini(struct status_slot *s);
 // Puts a status; equal by hash and same uid: nothing is written and 0 returned, 1 when the slot changed. < 0 on error.
 int outbox_status_put(struct outbox *o, const char *key, const char *uid, int64_t generation, const char *json, size_t len, uint64_t hash,
                       struct err *e) MUST_USE;
+// The same for nobody but this machine: never pending.
+int outbox_status_keep(struct outbox *o, const char *key, const char *uid, int64_t generation, const char *json, size_t len, uint64_t hash,
+                       struct err *e) MUST_USE;
+// What the server hears of an object that a file hides has a slot beside the file's own: the key and OUTBOX_TWIN.
+#define OUTBOX_TWIN ":shadowed"
+void outbox_twin_key(const char *key, char out[KEY_MAX + sizeof(OUTBOX_TWIN)]);
+void outbox_object_key(const char *slot_key, char out[KEY_MAX]);                                           // whose slot it is
 int outbox_status_get(struct outbox *o, const char *key, struct status_slot *out, struct err *e) MUST_USE; // E_NOTFOUND, E_CORRUPT
 int outbox_status_delete(struct outbox *o, const char *key, struct err *e) MUST_USE;
 int outbox_status_resend(struct outbox *o, const char *key, struct err *e) MUST_USE; // pending again (the server lost it)
@@ -61,6 +68,7 @@ int outbox_status_pending(struct outbox *o, int64_t after_seq, int max, int (*fn
 // Events.
 struct event_in {
     const char *key, *uid, *kind, *api_version, *ns, *name; // the object regarded
+    bool local;                                             // for nobody but this machine: never pending
     bool warning;
     const char *reason, *action, *note; // bounds 128, 128, 1024: longer ones are cut with "..."
     const char *id;           // what the Event is named after, within the object; NULL = a name of its own. Never folded with another id

@@ -358,8 +358,8 @@ static int insert(struct outbox *o, const struct draft *d, struct err *e)
 {
     const struct event_in *in = d->in;
     struct db_stmt *s =
-        db_stmt(o->db, "INSERT INTO event VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,1,?13,?14,?15,?16,?13,?14,?15,?16,1,?17,"
-                       "row_crc('event',?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,1,?13,?14,?15,?16,?13,?14,?15,?16,1,?17))");
+        db_stmt(o->db, "INSERT INTO event VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,1,?13,?14,?15,?16,?13,?14,?15,?16,?18,?17,"
+                       "row_crc('event',?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,1,?13,?14,?15,?16,?13,?14,?15,?16,?18,?17))");
     db_bind_int(s, 1, o->next_seq);
     db_bind_text(s, 2, d->name);
     db_bind_text(s, 3, in->key);
@@ -374,11 +374,12 @@ static int insert(struct outbox *o, const struct draft *d, struct err *e)
     db_bind_text(s, 12, d->note);
     bind_instant(s, 13, &d->now);
     db_bind_int(s, 17, d->fold);
+    db_bind_int(s, 18, !in->local);
     int r = db_run(s, e);
     if (r == 0) {
         o->next_seq++;
         o->events_total++;
-        o->events_pending++;
+        o->events_pending += !in->local;
         o->uncommitted++;
     }
     return r;

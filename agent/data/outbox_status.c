@@ -83,7 +83,9 @@ static int find_after(struct outbox *o, int64_t *seq, struct status_slot *out, e
 int outbox_resend_all(struct outbox *o, struct err *e)
 {
     o->stale = true;
-    return db_run(db_stmt(o->db, "INSERT OR IGNORE INTO unsent(seq,key,crc) SELECT seq,key,row_crc('unsent',seq,key) FROM status"), e);
+    return db_run(db_stmt(o->db, "INSERT OR IGNORE INTO unsent(seq,key,crc) SELECT seq,key,row_crc('unsent',seq,key) FROM status"
+                                 " WHERE substr(uid,1,9)<>'" CACHE_FILE_UID "'"), // those of files are nobody else's
+                  e);
 }
 
 // A row of `unsent` that leads to no status. Which status it was for is not known when it is damaged: all are told again.
@@ -215,8 +217,19 @@ static int set_unsent(struct outbox *o, const char *key, const struct known *k, 
     return r;
 }
 
-int outbox_status_put(struct outbox *o, const char *key, const char *uid, int64_t generation, const char *json, size_t len, uint64_t hash,
-                      struct err *e)
+// For nobody else: whatever of it was to be sent is not any more.
+static int set_kept(struct outbox *o, const struct known *k, struct err *e)
+{
+    int r = k->there ? forget_unsent(o, k->seq, e) : 0;
+    if (r != 0)
+        return r;
+    o->next_seq++;
+    o->status_pending -= k->pending;
+    return 0;
+}
+
+static int put(struct outbox *o, const char *key, const char *uid, int64_t generation, const char *json, size_t len, uint64_t hash,
+               bool local, struct err *e)
 {
     struct known k;
     if (strlen(key) >= KEY_MAX || strlen(uid) >= OBJ_UID_MAX)
@@ -230,8 +243,32 @@ int outbox_status_put(struct outbox *o, const char *key, const char *uid, int64_
     if (r == 0)
         r = write_slot(o, key, uid, generation, json, len, hash, e);
     if (r == 0)
-        r = set_unsent(o, key, &k, e);
+        r = local ? set_kept(o, &k, e) : set_unsent(o, key, &k, e);
     return r != 0 ? r : 1;
+}
+
+int outbox_status_put(struct outbox *o, const char *key, const char *uid, int64_t generation, const char *json, size_t len, uint64_t hash,
+                      struct err *e)
+{
+    return put(o, key, uid, generation, json, len, hash, false, e);
+}
+
+int outbox_status_keep(struct outbox *o, const char *key, const char *uid, int64_t generation, const char *json, size_t len, uint64_t hash,
+                       struct err *e)
+{
+    return put(o, key, uid, generation, json, len, hash, true, e);
+}
+
+void outbox_twin_key(const char *key, char out[KEY_MAX + sizeof(OUTBOX_TWIN)])
+{
+    snprintf(out, KEY_MAX + sizeof(OUTBOX_TWIN), "%s" OUTBOX_TWIN, key);
+}
+
+void outbox_object_key(const char *slot_key, char out[KEY_MAX])
+{
+    size_t n = strlen(slot_key), m = strlen(OUTBOX_TWIN);
+    bool twin = n > m && strcmp(slot_key + n - m, OUTBOX_TWIN) == 0;
+    snprintf(out, KEY_MAX, "%.*s", (int)(twin ? n - m : n), slot_key);
 }
 
 int outbox_status_delete(struct outbox *o, const char *key, struct err *e)

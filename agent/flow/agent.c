@@ -144,6 +144,8 @@ static void commit_failed(struct agent *a, const struct err *e)
     a->commit_failures++;
     log_error("store", "commit-failed class=%s error=\"%s\"", err_word(e->cls), e->msg);
     engine_store_failed(a->engine);
+    if (a->manifests != NULL)
+        manifests_again(a->manifests);
     if (a->sync != NULL)
         sync_store_failed(a->sync);
     retry_store(a);
@@ -247,6 +249,8 @@ static void on_housekeeping(struct timer *t)
     if (a->store_away && a->restart != NULL && agent_store_can_go_home(a->seams.disk, a->config))
         a->restart(a->ctx);
     agent_policy_minute(a);
+    if (a->manifests != NULL)
+        manifests_look(a->manifests);
     if (timer_in(a->seams.loop, t, HOUSEKEEPING_MS) < 0)
         log_error("agent", "no-housekeeping-timer");
 }
@@ -307,8 +311,16 @@ static int keep_name(struct agent *a, const char *meta, const char *value, struc
     return strcmp(known, value) == 0 ? 0 : db_meta_set(a->db, meta, value, e);
 }
 
+// A node without a server has what its files say, in a namespace that no server knows of.
 static int settle_names(struct agent *a, struct err *e)
 {
+    bool alone = a->ns[0] == '\0' && a->config->manifests_dir != NULL && a->config->manifests_dir[0] != '\0';
+    if (alone && db_meta_get(a->db, "namespace", a->ns, sizeof(a->ns), NULL) == E_NOTFOUND) {
+        snprintf(a->ns, sizeof(a->ns), "edge-local");
+        return 0;
+    }
+    if (alone)
+        a->ns[0] = '\0';
     if (a->ns[0] == '\0') {
         if (db_meta_get(a->db, "namespace", a->ns, sizeof(a->ns), NULL) < 0)
             a->ns[0] = '\0';
@@ -349,6 +361,8 @@ static void on_unreadable(void *ctx, const char *key)
     struct agent *a = ctx;
     if (a->sync != NULL)
         sync_unreadable(a->sync, key);
+    if (a->manifests != NULL)
+        manifests_again(a->manifests);
 }
 
 static int make_engine(struct agent *a, struct err *e)
@@ -372,6 +386,17 @@ static int make_engine(struct agent *a, struct err *e)
                                 .node = a->node,
                                 .ns = a->ns };
     return engine_new(&a->engine, &a->env, a->registry, &ec, e);
+}
+
+static int make_manifests(struct agent *a, struct err *e)
+{
+    struct manifests_conf mc = {
+        .dir = a->config->manifests_dir, .registry = a->registry, .env = &a->env, .changed = on_changed, .gone = on_gone, .ctx = a
+    };
+    if (a->config->manifests_dir == NULL || a->config->manifests_dir[0] == '\0' || a->ns[0] == '\0')
+        return 0;
+    int rc = manifests_new(&a->manifests, &mc, e);
+    return rc < 0 ? err_wrap(e, "[manifests] dir") : 0;
 }
 
 static int make_network(struct agent *a, const struct agent_conf *c, struct err *e)
@@ -451,6 +476,8 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
         rc = agent_refs_new(a, e);
     if (rc == 0)
         rc = make_engine(a, e);
+    if (rc == 0)
+        rc = make_manifests(a, e);
     if (rc == 0 && seams->transport != NULL)
         rc = make_network(a, c, e);
     if (rc < 0) {
@@ -475,6 +502,8 @@ int agent_start(struct agent *a, struct err *e)
         rc = engine_boot(a->engine, e);
     if (rc == 0)
         engine_windows_changed(a->engine); // what was kept for windows that are no more
+    if (rc == 0 && a->manifests != NULL)
+        manifests_start(a->manifests);
     if (rc == 0 && a->sync != NULL)
         rc = sync_start(a->sync, e);
     if (rc == 0)
@@ -494,6 +523,7 @@ static void tear_down(struct agent *a)
     egress_free(a->egress);
     sync_free(a->sync);
     contact_free(a->contact);
+    manifests_free(a->manifests);
     engine_free(a->engine);
     refs_free(a->refs);
     registry_free(a->registry);

@@ -10,6 +10,7 @@
 #include "flow/contact.h"
 #include "flow/egress.h"
 #include "flow/lease.h"
+#include "flow/manifests.h"
 #include "flow/policy.h"
 #include "flow/reconcile.h"
 #include "flow/refs.h"
@@ -45,6 +46,7 @@ struct agent {
     struct refs *refs;
     struct engine *engine;
     struct sync *sync;
+    struct manifests *manifests; // NULL: no directory is set
     struct lease *lease;
     struct egress *egress;
     struct contact *contact;

@@ -130,7 +130,9 @@ static int status_body(struct egress *g, const struct kind *k, const struct stat
                        struct err *e)
 {
     struct key_parts p;
-    int rc = key_split(s->key, &p, e);
+    char key[KEY_MAX];
+    outbox_object_key(s->key, key);
+    int rc = key_split(key, &p, e);
     (void)g;
     if (rc == 0 && merge)
         rc = buf_addf(out, e, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":", rv);
@@ -194,9 +196,10 @@ static int event_body(const struct egress *g, const struct event_row *ev, struct
 static void note_rv(struct sender *s)
 {
     struct span sp;
-    char rv[OBJ_RV_MAX];
+    char rv[OBJ_RV_MAX], key[KEY_MAX];
+    outbox_object_key(s->id, key);
     if (object_member(buf_str(&s->call.answer), s->call.answer.len, "metadata", "resourceVersion", &sp) && span_string(sp, rv, sizeof(rv)))
-        cache_note_rv(s->egress->cache, s->id, s->uid, rv);
+        cache_note_rv(s->egress->cache, key, s->uid, rv);
 }
 
 static bool uses_merge(const struct egress *g, const struct kind *k)
@@ -363,9 +366,11 @@ static int send_status(struct sender *s, const struct kind *k, const struct stat
     struct key_parts p;
     struct buf body AUTO_BUF = BUF_INIT(300 * 1024);
     s->by_merge = uses_merge(g, k);
+    char key[KEY_MAX];
+    outbox_object_key(slot->key, key);
     int rc = status_body(g, k, slot, rv, s->by_merge, &body, e);
     if (rc == 0)
-        rc = key_split(slot->key, &p, e);
+        rc = key_split(key, &p, e);
     s->call.http.total_timeout_ms = TIMEOUT_MS;
     if (rc == 0)
         rc = kube_patch(&s->call, s->by_merge ? KUBE_MERGE : KUBE_APPLY, &k->type, p.ns, p.name, "status", buf_str(&body), body.len, e);
@@ -376,14 +381,15 @@ static int on_slot(void *ctx, const struct status_slot *slot)
 {
     struct round *r = ctx;
     struct egress *g = r->g;
-    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
+    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX], key[KEY_MAX];
     struct err e = ERR_INIT;
     const struct kind *k = registry_of_key(g->registry, slot->key);
+    outbox_object_key(slot->key, key);
     r->last_seq = slot->seq;
     r->seen++;
     if (k == NULL || !may_send(r, slot->key))
         return 0;
-    int rc = cache_rv(g->cache, slot->key, rv, uid, &e);
+    int rc = cache_rv(g->cache, key, rv, uid, &e);
     if (rc == E_NOTFOUND || (rc == 0 && strcmp(uid, slot->uid) != 0)) {
         drop_orphan(g, slot->key); // it speaks of an object that is no more
         return 0;

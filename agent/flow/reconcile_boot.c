@@ -74,11 +74,10 @@ struct sweep {
 
 static int sweep_key(struct sweep *s, const char *key)
 {
-    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
     struct key_parts parts;
     struct err e = ERR_INIT;
     if (registry_of_key(s->g->registry, key) != s->k || key_split(key, &parts, &e) < 0 || strcmp(parts.ns, s->ns) != 0 ||
-        cache_rv(s->g->env->cache, key, rv, uid, &e) != E_NOTFOUND)
+        cache_has(s->g->env->cache, key, &e) != 0)
         return 0;
     return buf_add(&s->keys, key, strlen(key) + 1, &e);
 }

@@ -61,6 +61,7 @@ static void work_object(struct work *w, const struct cached *row)
     struct object_state *os = w->os;
     snprintf(os->uid, sizeof(os->uid), "%s", row->uid);
     os->generation = row->generation;
+    os->local = cache_is_file(row->source);
     w->pass.uid = os->uid;
     w->pass.generation = row->generation;
 }
@@ -109,6 +110,11 @@ static int work_status(struct work *w, struct err *e)
     if (outbox_status_get(w->g->env->outbox, w->os->key, &w->slot, NULL) == 0 && strcmp(w->slot.uid, w->os->uid) == 0 &&
         json_parse(&w->prev, buf_str(&w->slot.json), w->slot.json.len, NULL) < 0)
         w->prev = NULL;
+    if (!w->os->local && cache_is_file_uid(w->slot.uid)) { // it is the server's object again
+        int rc = twin_forget(w->g, w->os->key, e);
+        if (rc < 0)
+            return rc;
+    }
     return status_new(&w->pass.status, w->g->env->clock, w->prev, k->conditions, w->pass.generation, e);
 }
 
@@ -137,7 +143,8 @@ static int write_status(struct work *w, struct err *e)
     if (rc == 0)
         rc = status_print(w->pass.status, &text, e);
     if (rc == 0)
-        rc = outbox_status_put(w->g->env->outbox, w->os->key, w->os->uid, w->pass.generation, buf_str(&text), text.len, hash, e);
+        rc = (w->os->local ? outbox_status_keep : outbox_status_put)(w->g->env->outbox, w->os->key, w->os->uid, w->pass.generation,
+                                                                     buf_str(&text), text.len, hash, e);
     if (rc < 0)
         return err_wrap(e, "status of %s", w->os->key);
     w->g->stats.status_writes += (uint64_t)rc;
@@ -250,6 +257,13 @@ static bool has_tombstone(struct engine *g, const char *key)
     return intent_get(g->env->db, key, TOMBSTONE, &b, NULL) == 0;
 }
 
+// Of a file's object that is gone: nobody else hears of its end.
+static bool was_local(struct engine *g, const char *key)
+{
+    struct buf b AUTO_BUF = BUF_INIT(4096);
+    return intent_get(g->env->db, key, TOMBSTONE, &b, NULL) == 0 && cache_is_file_uid(buf_str(&b));
+}
+
 // A pass over an object that exists.
 static void pass_present(struct work *w)
 {
@@ -275,6 +289,8 @@ static void pass_present(struct work *w)
     }
     struct err se = ERR_INIT;
     int src = w->pass.status != NULL ? write_status(w, &se) : 0;
+    if (src >= 0 && w->os->local)
+        src = twin_report(w->g, w->os, w->row.source, &se);
     if (rc == 0 && src < 0) {
         rc = src;
         e = se;
@@ -291,6 +307,8 @@ static int forget_object(struct engine *g, const char *key, struct err *e)
     int rc = intent_delete_all(g->env->db, key, e);
     if (rc == 0)
         rc = outbox_status_delete(g->env->outbox, key, e);
+    if (rc == 0)
+        rc = twin_forget(g, key, e);
     return rc;
 }
 
@@ -309,6 +327,7 @@ static void pass_gone(struct work *w)
     }
     struct err e = ERR_INIT;
     w->pass.why = "gone";
+    os->local = was_local(g, key);
     int rc = os->kind->gone != NULL ? os->kind->gone(&w->pass, &e) : 0;
     if (rc == 0 && (w->pass.waiting || w->pass.after_commit || w->pass.requeue_ms > 0)) {
         if (w->pass.waiting) {

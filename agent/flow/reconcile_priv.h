@@ -36,6 +36,7 @@ struct object_state {
     struct list turn;
     struct timer deadline;
     bool waiting, awaits_commit;
+    bool local; // a file defines it: its status and events are for nobody but this machine
     uint64_t pass_id;
     int64_t began_us; // of the pass
     char why[WORKQ_WHY_MAX];
@@ -67,6 +68,10 @@ struct gate {
 // p has the newest object, `row` its text. Writes what is let through.
 int gate_decide(struct engine *g, const struct pass *p, const char *row, struct gate *out, struct err *e) MUST_USE;
 void gate_fini(struct gate *x);
+
+// reconcile_twin.c: the server's object of the key, which a file hides. `source`: of the file's row.
+int twin_report(struct engine *g, const struct object_state *os, const char *source, struct err *e) MUST_USE;
+int twin_forget(struct engine *g, const char *key, struct err *e) MUST_USE;
 
 // reconcile_pass.c
 void pass_run(struct engine *g, struct object_state *os);

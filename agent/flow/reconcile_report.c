@@ -18,16 +18,23 @@ static bool slot_covered(const struct status_slot *slot, const char *status, siz
     return status_covered(ours, theirs);
 }
 
-void engine_server_status(struct engine *g, const char *key, const char *uid, const char *status, size_t len)
+static void compare_slot(struct engine *g, const char *slot_key, const char *uid, const char *status, size_t len)
 {
     struct err e = ERR_INIT;
-    struct status_slot slot = STATUS_SLOT_INIT;
+    struct status_slot slot AUTO_SLOT = STATUS_SLOT_INIT;
+    if (outbox_status_get(g->env->outbox, slot_key, &slot, NULL) == 0 && !slot.pending && strcmp(slot.uid, uid) == 0 &&
+        !slot_covered(&slot, status, len) && outbox_status_resend(g->env->outbox, slot_key, &e) < 0)
+        log_error("engine", "status-not-resent key=%s error=\"%s\"", slot_key, e.msg);
+}
+
+void engine_server_status(struct engine *g, const char *key, const char *uid, const char *status, size_t len)
+{
+    char twin[KEY_MAX + sizeof(OUTBOX_TWIN)];
+    struct object_state *os = engine_state_of(g, key);
+    outbox_twin_key(key, twin);
     json_cap(g->conf.pass_memory);
-    if (outbox_status_get(g->env->outbox, key, &slot, NULL) == 0 && !slot.pending && strcmp(slot.uid, uid) == 0 &&
-        !slot_covered(&slot, status, len) && outbox_status_resend(g->env->outbox, key, &e) < 0)
-        log_error("engine", "status-not-resent key=%s error=\"%s\"", key, e.msg);
+    compare_slot(g, os != NULL && os->local ? twin : key, uid, status, len);
     json_cap(0);
-    status_slot_fini(&slot);
 }
 // Events.
 
@@ -55,6 +62,7 @@ static void send_event(struct engine *g, const struct object_state *os, const st
                            .api_version = api,
                            .ns = p.ns,
                            .name = p.name,
+                           .local = os->local,
                            .warning = t->warning,
                            .reason = t->reason,
                            .action = t->action,

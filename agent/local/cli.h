@@ -50,8 +50,11 @@ struct json *cli_request(const char *op);
 // Fills c->config; `problems` gets one line each. E_INVAL ...
 int cli_load(struct cli *c, struct buf *problems, struct err *e) MUST_USE;
 
+int cli_apply(struct cli *c);
 int cli_check(struct cli *c);
+int cli_delete(struct cli *c);
 int cli_describe(struct cli *c);
+int cli_diff(struct cli *c);
 int cli_events(struct cli *c);
 int cli_status(struct cli *c);
 int cli_get(struct cli *c);

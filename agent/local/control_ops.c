@@ -145,6 +145,19 @@ static struct json *store_json(struct agent *a)
     return j;
 }
 
+static struct json *manifests_json(const struct agent *a)
+{
+    struct manifests_stats s;
+    struct json *j = json_object();
+    manifests_stats(a->manifests, &s);
+    json_set_str(j, "dir", a->config->manifests_dir);
+    json_set_int(j, "files", (int64_t)s.files);
+    json_set_int(j, "objects", (int64_t)s.objects);
+    json_set_int(j, "bad", (int64_t)s.bad);
+    json_set_str(j, "problem", s.problem[0] != '\0' ? s.problem : NULL);
+    return j;
+}
+
 static int op_status(struct client *c, const struct json *q, struct err *e)
 {
     struct agent *a = agent_of(c);
@@ -163,6 +176,8 @@ static int op_status(struct client *c, const struct json *q, struct err *e)
     json_set(j, "outbox", outbox_json(a));
     json_set(j, "engine", engine_json(a));
     json_set(j, "store", store_json(a));
+    if (a->manifests != NULL)
+        json_set(j, "manifests", manifests_json(a));
     return control_line(c, j) < 0 ? err_set(e, E_TOOBIG, "answer") : 0;
 }
 
@@ -294,8 +309,7 @@ int control_stream(struct client *c)
 
 static bool has_object(struct client *c, const struct kind *k, const char *name, char key[KEY_MAX])
 {
-    char rv[OBJ_RV_MAX], uid[OBJ_UID_MAX];
-    return key_make(key, k->type.plural, agent_of(c)->ns, name, NULL) == 0 && cache_rv(agent_of(c)->cache, key, rv, uid, NULL) == 0;
+    return key_make(key, k->type.plural, agent_of(c)->ns, name, NULL) == 0 && cache_has(agent_of(c)->cache, key, NULL) == 1;
 }
 
 // Only apps and jobs have logs. Without a kind it is the app of that name, else the job.
@@ -414,9 +428,14 @@ static int op_outbox(struct client *c, const struct json *q, struct err *e)
 
 static int op_resync(struct client *c, const struct json *q, struct err *e)
 {
-    if (agent_of(c)->sync == NULL)
+    struct agent *a = agent_of(c);
+    bool accept = json_bool(json_get(q, "accept"), false);
+    if (a->sync == NULL && a->manifests == NULL)
         return err_set(e, E_OFFLINE, "this node is not enrolled; `limpet join` first");
-    sync_resync(agent_of(c)->sync, json_bool(json_get(q, "accept"), false));
+    if (a->manifests != NULL)
+        (accept ? manifests_accept : manifests_again)(a->manifests);
+    if (a->sync != NULL)
+        sync_resync(a->sync, accept);
     return 0;
 }
 

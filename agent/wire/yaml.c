@@ -455,37 +455,90 @@ static int run(struct conv *c, const char *text, size_t len, int index)
     return rc > 0 ? 0 : rc;
 }
 
-static void conv_free(struct conv *c)
+static void forget_document(struct conv *c)
 {
     while (c->depth > 0)
         forget_keys(&c->stack[--c->depth]);
     while (c->n_anchors > 0)
         free(c->anchors[--c->n_anchors].name);
+    c->expanded = 0;
+}
+
+static int run_all(struct conv *c, const char *text, size_t len, int (*fn)(void *ctx, const char *json, size_t n, size_t line), void *ctx)
+{
+    size_t line = 0;
+    int rc = 0;
+
+    for (bool more = true; rc == 0 && more;) {
+        yaml_event_t ev;
+        if (!yaml_parser_parse(&c->parser, &ev))
+            return refuse_syntax(c, text, len);
+        more = ev.type != YAML_STREAM_END_EVENT;
+        if (line == 0 && ev.type != YAML_DOCUMENT_START_EVENT && ev.type != YAML_STREAM_START_EVENT)
+            line = ev.start_mark.line + 1;
+        rc = take(c, &ev);
+        yaml_event_delete(&ev);
+        if (rc != 1)
+            continue;
+        rc = fn(ctx, buf_str(c->out), c->out->len, line);
+        forget_document(c);
+        buf_reset(c->out);
+        line = 0;
+    }
+    return rc;
+}
+
+static void conv_free(struct conv *c)
+{
+    forget_document(c);
     yaml_parser_delete(&c->parser);
     free(c);
+}
+
+static struct conv *conv_new(const char *yaml, size_t len, struct buf *out, struct err *e)
+{
+    if (len > YAML_TEXT_MAX) {
+        err_set(e, E_TOOBIG, "YAML of more than %d bytes", YAML_TEXT_MAX);
+        return NULL;
+    }
+    struct conv *c = calloc(1, sizeof *c);
+    if (c == NULL || !yaml_parser_initialize(&c->parser)) {
+        free(c);
+        err_set(e, E_NOMEM, "no memory for YAML");
+        return NULL;
+    }
+    c->out = out;
+    c->e = e;
+    yaml_parser_set_input_string(&c->parser, (const unsigned char *)yaml, len);
+    return c;
 }
 
 int yaml_to_json(const char *yaml, size_t len, int index, struct buf *out, struct err *e)
 {
     size_t before = out->len;
+    struct err own = ERR_INIT; // the caller may want none
+    struct conv *c = conv_new(yaml, len, out, e != NULL ? e : &own);
 
-    if (len > YAML_TEXT_MAX)
-        return err_set(e, E_TOOBIG, "YAML of more than %d bytes", YAML_TEXT_MAX);
-    struct conv *c = calloc(1, sizeof *c);
     if (c == NULL)
-        return err_set(e, E_NOMEM, "no memory for YAML");
-    c->out = out;
-    c->e = e;
-    if (!yaml_parser_initialize(&c->parser)) {
-        free(c);
-        return err_set(e, E_NOMEM, "no memory for YAML");
-    }
-    yaml_parser_set_input_string(&c->parser, (const unsigned char *)yaml, len);
+        return e != NULL ? e->cls : own.cls;
     int rc = run(c, yaml, len, index);
     conv_free(c);
     if (rc < 0 && out->data != NULL) {
         out->len = before;
         out->data[before] = '\0';
     }
+    return rc;
+}
+
+int yaml_documents(const char *yaml, size_t len, size_t max, int (*fn)(void *ctx, const char *json, size_t n, size_t line), void *ctx,
+                   struct err *e)
+{
+    struct buf out AUTO_BUF = BUF_INIT(max);
+    struct conv *c = conv_new(yaml, len, &out, e);
+
+    if (c == NULL)
+        return e->cls;
+    int rc = run_all(c, yaml, len, fn, ctx);
+    conv_free(c);
     return rc;
 }

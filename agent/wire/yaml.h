@@ -21,4 +21,9 @@ enum {
 // column 5: ...". E_TOOBIG: `out` full or a bound above.
 int yaml_to_json(const char *yaml, size_t len, int index, struct buf *out, struct err *e) MUST_USE;
 
+// Calls fn with each document as JSON, which lies in memory until it returns (`max` bytes at most), and the line in which it begins, from 1.
+// fn != 0 stops and is returned.
+int yaml_documents(const char *yaml, size_t len, size_t max, int (*fn)(void *ctx, const char *json, size_t n, size_t line), void *ctx,
+                   struct err *e) MUST_USE;
+
 #endif

@@ -133,7 +133,7 @@ static void configure(struct fleet_node *n)
     struct err e = ERR_INIT;
     snprintf(name, sizeof(name), "node.name=%s", n->name);
     snprintf(ns, sizeof(ns), "node.namespace=%s", n->ns);
-    const char *const overrides[] = { name, ns, NULL };
+    const char *const overrides[] = { name, ns, "manifests.dir=", NULL };
     if (config_load(&n->config, &n->disk.disk, "/etc/limpet/limpet.ini", false, overrides, NULL, &problems, &e) < 0)
         sim_violation(&n->fleet->sim, "the configuration is refused: %s", buf_str(&problems));
 }

@@ -60,7 +60,7 @@ static int fake_stat(struct disk *disk, const char *path, unsigned flags UNUSED,
     int rc = find_file(self(disk), path, &f, e);
     if (rc < 0)
         return rc;
-    *out = (struct fs_stat){ f->type, f->mode, f->uid, f->gid, (int64_t)f->now.len, f->mtime_us };
+    *out = (struct fs_stat){ f->type, f->mode, f->uid, f->gid, (int64_t)f->now.len, f->mtime_us, 0 };
     return 0;
 }
 

@@ -42,6 +42,7 @@ static void configure(struct world *w)
                                       "store.maxSize=4Mi",
                                       "node.name=" SIM_NODE,
                                       "node.namespace=" SIM_NS,
+                                      "manifests.dir=",
                                       w->policies.on && !w->policies.pinned ? NULL : mode,
                                       events,
                                       NULL };
