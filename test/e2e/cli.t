@@ -36,7 +36,7 @@ bare() { "$limpet" --config "$work/bare.ini" "$@"; }
 
 run_is 0 'limpet --help' "$limpet" --help
 commands=$(sed -n 's/^  \([a-z-]\+\) .*/\1/p' <<<"$out" | tr '\n' ' ')
-is "$commands" 'run join leave status check get describe logs events outbox policy resync store check-config version help ' 'lists every command'
+is "$commands" 'run join leave status check get describe apply delete diff logs events outbox policy resync store check-config version help ' 'lists every command'
 for command in $commands; do
 	run_is 0 "limpet $command --help" "$limpet" "$command" --help
 	like "$out" "^usage: limpet $command" 'shows its usage on standard output'
