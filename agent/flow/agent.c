@@ -75,6 +75,7 @@ static void on_link(void *ctx, enum link_state state, const char *why)
     a->is_online = online;
     agent_policy_link(a, state);
     contact_link(a->contact, a->seams.clock, online);
+    agent_outage_link(a, state);
     egress_online(a->egress, online);
     if (a->lease != NULL && online && !lease_is_running(a->lease))
         lease_start(a->lease);
@@ -147,6 +148,8 @@ static void commit_failed(struct agent *a, const struct err *e)
     if (a->manifests != NULL)
         manifests_again(a->manifests);
     if (a->sync != NULL)
+        outage_recall(&a->outage);
+    if (a->sync != NULL)
         sync_store_failed(a->sync);
     retry_store(a);
 }
@@ -199,8 +202,10 @@ static void on_store_retry(struct timer *t)
 {
     struct agent *a = container_of(t, struct agent, store_retry);
     struct err e = ERR_INIT;
-    if (engine_store_retry(a->engine, &e) == 0)
+    if (engine_store_retry(a->engine, &e) == 0) {
+        agent_outage_look(a);
         return;
+    }
     log_warn("store", "not-read error=\"%s\"", e.msg);
     retry_store(a);
 }
@@ -251,6 +256,7 @@ static void on_housekeeping(struct timer *t)
     agent_policy_minute(a);
     if (a->manifests != NULL)
         manifests_look(a->manifests);
+    agent_outage_look(a);
     if (timer_in(a->seams.loop, t, HOUSEKEEPING_MS) < 0)
         log_error("agent", "no-housekeeping-timer");
 }
@@ -463,6 +469,7 @@ int agent_new(struct agent **out, const struct agent_seams *seams, const struct 
     snprintf(a->ns, sizeof(a->ns), "%s", c->ns != NULL ? c->ns : "");
     timer_init(&a->housekeeping, on_housekeeping);
     timer_init(&a->store_retry, on_store_retry);
+    agent_outage_init(a);
     int rc = open_store(a, e);
     if (rc == 0)
         rc = settle_names(a, e);
@@ -505,6 +512,8 @@ int agent_start(struct agent *a, struct err *e)
     if (rc == 0 && a->manifests != NULL)
         manifests_start(a->manifests);
     if (rc == 0 && a->sync != NULL)
+        agent_outage_start(a);
+    if (rc == 0 && a->sync != NULL)
         rc = sync_start(a->sync, e);
     if (rc == 0)
         rc = timer_in(l, &a->housekeeping, HOUSEKEEPING_MS) < 0 ? err_set(e, E_NOMEM, "timer") : 0;
@@ -515,6 +524,7 @@ static void tear_down(struct agent *a)
 {
     timer_cancel(a->seams.loop, &a->housekeeping);
     timer_cancel(a->seams.loop, &a->store_retry);
+    timer_cancel(a->seams.loop, &a->outage_timer);
     loop_hook_del(&a->commit_in);
     loop_hook_del(&a->work);
     loop_hook_del(&a->commit_out);

@@ -11,6 +11,7 @@
 #include "flow/egress.h"
 #include "flow/lease.h"
 #include "flow/manifests.h"
+#include "flow/outage.h"
 #include "flow/policy.h"
 #include "flow/reconcile.h"
 #include "flow/refs.h"
@@ -54,7 +55,8 @@ struct agent {
     struct kind_env env;
     struct node_facts facts;
     struct loop_hook commit_in, work, commit_out, send;
-    struct timer housekeeping, store_retry;
+    struct timer housekeeping, store_retry, outage_timer;
+    struct outage outage;
     char node[254], ns[64], holder[40];
     void (*unauthorized)(void *ctx); // main.c: read the credentials again
     void (*link_changed)(void *ctx, enum link_state s, const char *why);
@@ -102,6 +104,12 @@ int agent_policy_new(struct agent *a, struct err *e) MUST_USE;
 void agent_policy_heard(struct agent *a, const char *key); // an object is new or changed: the labels of our EdgeNode, perhaps
 void agent_policy_link(struct agent *a, enum link_state s);
 void agent_policy_minute(struct agent *a);
+
+// agent_outage.c
+void agent_outage_init(struct agent *a);
+void agent_outage_link(struct agent *a, enum link_state s);
+void agent_outage_start(struct agent *a);
+void agent_outage_look(struct agent *a); // tells what there is to tell
 
 void agent_abandon(struct agent *a); // as kill -9 would (simulator): nothing is flushed
 #endif

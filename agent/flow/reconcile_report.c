@@ -85,6 +85,16 @@ void engine_event(struct engine *g, struct object_state *os, bool warning, const
     va_end(ap);
 }
 
+void engine_event_of(struct engine *g, struct object_state *os, const char *id, const struct instant *at, bool warning, const char *reason,
+                     const char *action, const char *fmt, ...)
+{
+    const struct telling t = { warning, reason, action, id, at };
+    va_list ap;
+    va_start(ap, fmt);
+    send_event(g, os, &t, fmt, ap);
+    va_end(ap);
+}
+
 void pass_event(struct pass *p, bool warning, const char *reason, const char *action, const char *fmt, ...)
 {
     va_list ap;

@@ -119,11 +119,21 @@ static void lost_event(void *ctx, int index)
                index);
 }
 
+// Killed: by a signal, for want of memory, or by us for its probe, however it took that.
+static const char *exit_reason(const struct app_exit *x, bool told)
+{
+    if (told)
+        return "Stopped";
+    if (x->start_errno != 0)
+        return "StartFailed";
+    return x->signal != 0 || x->unhealthy || strcmp(x->reason, "OOMKilled") == 0 ? "Killed" : "Exited";
+}
+
 static void exit_event(struct pass *p, int index, const struct app_slot *s, bool told)
 {
     char text[256];
     app_exit_text(&s->exit, text, sizeof(text));
-    const char *reason = told ? "Stopped" : s->exit.start_errno != 0 ? "StartFailed" : s->exit.signal != 0 ? "Killed" : "Exited";
+    const char *reason = exit_reason(&s->exit, told);
     pass_event(p, !told && app_exit_failed(&s->exit), reason, "Observe", "instance %d %s", index, text);
 }
 

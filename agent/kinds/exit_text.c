@@ -2,6 +2,7 @@
 #include "kinds/exit_text.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,23 @@ static const char *because(const struct inst_exit *x)
     return strcmp(x->reason, "Unhealthy") == 0 ? " as its probe failed" : "";
 }
 
+// " (SIGKILL)"; "" for one that has no common name.
+static const char *signal_name(int signal)
+{
+    static const struct {
+        int signal;
+        const char *name;
+    } names[] = { { SIGHUP, " (SIGHUP)" },   { SIGINT, " (SIGINT)" },   { SIGQUIT, " (SIGQUIT)" }, { SIGILL, " (SIGILL)" },
+                  { SIGTRAP, " (SIGTRAP)" }, { SIGABRT, " (SIGABRT)" }, { SIGBUS, " (SIGBUS)" },   { SIGFPE, " (SIGFPE)" },
+                  { SIGKILL, " (SIGKILL)" }, { SIGUSR1, " (SIGUSR1)" }, { SIGSEGV, " (SIGSEGV)" }, { SIGUSR2, " (SIGUSR2)" },
+                  { SIGPIPE, " (SIGPIPE)" }, { SIGALRM, " (SIGALRM)" }, { SIGTERM, " (SIGTERM)" }, { SIGXCPU, " (SIGXCPU)" },
+                  { SIGXFSZ, " (SIGXFSZ)" }, { SIGSYS, " (SIGSYS)" } };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (names[i].signal == signal)
+            return names[i].name;
+    return "";
+}
+
 void exit_text(const struct inst_exit *x, char *out, size_t max)
 {
     if (x->start_errno != 0)
@@ -59,7 +77,7 @@ void exit_text(const struct inst_exit *x, char *out, size_t max)
     else if (!x->known)
         snprintf(out, max, "ended, and nobody saw how");
     else if (x->signal != 0)
-        snprintf(out, max, "was ended by signal %d%s", x->signal, because(x));
+        snprintf(out, max, "was ended by signal %d%s%s", x->signal, signal_name(x->signal), because(x));
     else
         snprintf(out, max, "ended with exit code %d%s", x->code, because(x));
 }

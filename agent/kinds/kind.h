@@ -127,5 +127,7 @@ void pass_event_of(struct pass *p, const char *id, const struct instant *at, boo
                    const char *fmt, ...) PRINTF_LIKE(7, 8);
 void engine_event(struct engine *g, struct object_state *os, bool warning, const char *reason, const char *action, const char *fmt, ...)
     PRINTF_LIKE(6, 7);
+void engine_event_of(struct engine *g, struct object_state *os, const char *id, const struct instant *at, bool warning, const char *reason,
+                     const char *action, const char *fmt, ...) PRINTF_LIKE(8, 9);
 
 #endif

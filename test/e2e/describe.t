@@ -14,7 +14,7 @@ files=$work/$node/files
 
 cluster_up
 "$limpetctl" install >/dev/null || bail_out 'limpetctl install'
-agent_new $node
+agent_new $node lease.duration=4s lease.renew=1s # an outage is told when it lasts as long as a Lease
 agent_join $node >/dev/null || bail_out 'join'
 agent_start $node
 app_yaml web | put
@@ -58,12 +58,15 @@ k describe edgeapp web -n "$ns" | sed -n '/^Events:/,$p' | head -n 3 | tr -s ' -
 is "$(<"$work/ours")" "$(<"$work/theirs")" 'under the same heading'
 
 # The same story: type, reason, object and message of all events of the node.
-k get events -n "$ns" -o json | jq -r '.items[] | [.type, .reason, (.involvedObject.kind | ascii_downcase) + "/" + .involvedObject.name, (.message | split("\n") | .[0] + (if length > 1 then "..." else "" end))] | join(" ")' |
-	sort >"$work/theirs"
 told() { L $node events | sed -n '2,$p' | tr -s ' ' | cut -d ' ' -f 2- | sed 's/ ([0-9]* times)$//'; }
-told | sort >"$work/ours"
+same_story() { # MESSAGE
+	k get events -n "$ns" -o json | jq -r '.items[] | [.type, .reason, (.involvedObject.kind | ascii_downcase) + "/" + .involvedObject.name, (.message | split("\n") | .[0] + (if length > 1 then "..." else "" end))] | join(" ")' |
+		sort >"$work/theirs"
+	told | sort >"$work/ours"
+	ok "$1" diff -u "$work/theirs" "$work/ours"
+}
+same_story 'limpet events tells what kubectl get events tells'
 ok 'there are events of all that happened' test -s "$work/theirs"
-ok 'limpet events tells what kubectl get events tells' diff -u "$work/theirs" "$work/ours"
 is "$(L $node events | head -n 1 | tr -s ' ')" "$(k get events -n "$ns" | head -n 1 | tr -s ' ')" 'under the same heading'
 is "$(L $node events ejob | sed 1d | awk '{ print $4 }' | sort -u)" edgejob/once 'of one kind'
 is "$(L $node events eapp web | sed 1d | awk '{ print $3 }' | sort -u)" Started 'of one object'
@@ -81,15 +84,30 @@ like "$(<"$work/err")" 'not found' 'and it says so'
 
 # Offline: from the agent's own store, with what happened meanwhile.
 cluster stop-apiserver --kill >/dev/null
+eventually 30 'the server is killed: offline' offline $node
 kill -KILL "$(pids $node web)"
-killed() { L $node describe eapp web | grep -qE '^  (Normal|Warning) +Killed +[0-9]+s +edge.limpet.dev/limpet +instance 0 was ended by signal 9 \[not sent yet\]$'; }
+killed() { L $node describe eapp web | grep -qE '^  (Normal|Warning) +Killed +[0-9]+s +edge.limpet.dev/limpet +instance 0 was ended by signal 9 \(SIGKILL\) \[not sent yet\]$'; }
 eventually 30 'offline: the event of a kill, not sent yet' killed
-like "$(L $node events eapp web | tail -n 3)" 'Warning +Killed +edgeapp/web +instance 0 was ended by signal 9 .not sent yet.' 'limpet events has it, too'
+like "$(L $node events eapp web | tail -n 3)" 'Warning +Killed +edgeapp/web +instance 0 was ended by signal 9 .SIGKILL. .not sent yet.' 'limpet events has it, too'
 exits() { L $node describe eapp web | grep -A6 'Last Exit:' | grep -qE '^ +Signal: +9$'; }
 eventually 30 'and how the last process ended' exits
 unheard() { L $node describe eapp web | grep -qE '^Reported: +no: '; }
 eventually 30 'the status was not heard' unheard
 like "$(L $node describe edgeconfig motd)" 'Content: +hello' 'a spec from the cache'
+
+# The outage is an event of the node, with the moments at which it began and ended, sent after it.
+begun() { L $node events enode | grep -qE 'Warning +Offline +edgenode/alpha +no contact with the server: .*not sent yet'; }
+eventually 60 'an outage as long as a Lease lasts is told' begun
+cluster start-apiserver >/dev/null
+eventually 60 'the agent is online again' online $node
+eventually 60 'and everything was reported' matches '^nothing' L $node outbox
+same_story 'after the outage both tell the same story again'
+like "$(L $node events enode | tail -n 1)" 'Normal +Online +edgenode/alpha +in contact with the server again after [0-9]+ s$' 'which ends with Online'
+k get events.events.k8s.io -n "$ns" -o json |
+	jq '[.items[] | {(.reason): {at: (.eventTime | sub("\\.[0-9]+"; "") | fromdate), sent: (.metadata.creationTimestamp | fromdate)}}] | add' >"$work/times"
+is "$(jq '.Offline.at <= .Killed.at and .Killed.at <= .Online.at' "$work/times")" true 'each has its own time'
+is "$(jq '.Offline.sent >= .Online.at and .Online.at - .Offline.at >= 4' "$work/times")" true 'whenever it was sent'
+is "$(k get events -n "$ns" -o json | jq '[.items[] | select(.reason == "Offline" or .reason == "Online")] | length')" 2 'one pair for an outage'
 agent_stop $node
 L $node describe eapp web >/dev/null 2>"$work/err"
 is $? 3 'without an agent: exit status'

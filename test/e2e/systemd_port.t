@@ -101,6 +101,19 @@ eventually 60 'stopped by hand, it is started again' has_other_pid web "$web"
 eventually 30 'Ready' ready eapp web
 web=$(main_pid web)
 
+# --- back to the last good revision
+command_yaml fragile 'exec sleep 100000' 'runtime: systemd' 'update: {minReadySeconds: 1, progressDeadlineSeconds: 10}' | put
+eventually 30 'a revision runs' ready eapp fragile
+good=$(field eapp fragile '{.status.revision}')
+eventually 30 'for long enough to be kept' M sh -c 'limpet store dump | grep "/fragile\"" | grep -q good-spec'
+command_yaml fragile 'exit 3' 'runtime: systemd' 'update: {minReadySeconds: 1, progressDeadlineSeconds: 10}' | put
+eventually 60 'one that does not come up is given up' equals RolledBack reason eapp fragile Ready
+eventually 30 'the good one is back' equals "$good Running" field eapp fragile '{.status.revision} {.status.state}'
+like "$(property fragile ExecStart)" 'sleep 100000' 'and its unit, and that alone'
+like "$(field eapp fragile '{.status.failedRevisions[0].message}')" 'exit code 3' 'the status says why'
+k delete eapp fragile -n "$(ns_of $node)" >/dev/null
+eventually 60 'deleted, its unit is gone' equals '' unit_of fragile
+
 # --- the agent goes and comes
 main=$(service MainPID)
 M systemctl kill --kill-who=main --signal=KILL limpet

@@ -113,6 +113,7 @@ void agent_start_now(struct world *w)
 {
     struct err e = ERR_INIT;
     w->lives++;
+    w->life_us = sim_true_us(&w->sim);
     w->comes_back_ms = INT64_MAX;
     w->witness.commits = UINT64_MAX; // what its predecessor committed while dying shows in its first turn
     sim_note(&w->sim, "world", "agent %d starts", w->lives);

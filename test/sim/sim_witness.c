@@ -22,14 +22,16 @@ static bool is_right_now(struct world *w)
     return off_us < TIME_SLACK_US && off_us > -TIME_SLACK_US;
 }
 
-static void promise(struct world *w, const char *name)
+static void promise(struct world *w, const char *name, const char *reason)
 {
     AS_WORLD;
     struct promise *p = calloc(1, sizeof(*p));
     if (p == NULL)
         abort();
     snprintf(p->name, sizeof(p->name), "%.*s", SIM_NAME_MAX - 1, name);
-    p->after_us = w->witness.seen_us;
+    p->offline = strcmp(reason, "Offline") == 0;
+    p->online = strcmp(reason, "Online") == 0;
+    p->after_us = p->offline ? w->witness.life_us : w->witness.seen_us; // an outage is told with the time of its beginning
     p->at_us = sim_true_us(&w->sim);
     p->boot = w->clock.boots;
     p->trusted = clock_trusted(&w->clock.clock) && (!w->clock.lied || is_right_now(w));
@@ -52,12 +54,12 @@ static void read_events(struct world *w)
 {
     AS_AGENT;
     struct err e = ERR_INIT;
-    struct db_stmt *s = db_stmt(w->agent->db, "SELECT seq,name FROM event WHERE seq>?1 ORDER BY seq");
+    struct db_stmt *s = db_stmt(w->agent->db, "SELECT seq,name,reason FROM event WHERE seq>?1 ORDER BY seq");
     int rc;
     db_bind_int(s, 1, w->witness.last_seq);
     while ((rc = db_step(s, &e)) == 1) {
         w->witness.last_seq = db_int(s, 0);
-        promise(w, db_text(s, 1));
+        promise(w, db_text(s, 1), db_text(s, 2));
     }
     if (rc < 0)
         unreadable(w, &e);
@@ -149,8 +151,10 @@ void witness_turn(struct world *w)
     db_stats(w->agent->db, &s);
     if (s.commits != w->witness.commits)
         look_into_outbox(w, s.commits);
-    if (w->witness.readable_ms == 0)
-        w->witness.seen_us = sim_true_us(&w->sim);
+    if (w->witness.readable_ms != 0)
+        return;
+    w->witness.seen_us = sim_true_us(&w->sim);
+    w->witness.life_us = w->life_us;
 }
 
 // It may have committed and even sent something in its last turn. What it promised in it shows when the store is opened again.
@@ -314,6 +318,18 @@ static uint64_t missing(struct world *w, const struct promise **first)
     return n;
 }
 
+// The server is reached now, so each outage that was told has its end.
+static void check_outages(struct world *w, const struct outbox_stats *s)
+{
+    int begun = 0, over = 0;
+    list_each(it, &w->witness.promises) {
+        begun += container_of(it, struct promise, link)->offline;
+        over += container_of(it, struct promise, link)->online;
+    }
+    if (begun != over && s->events_lost + s->events_dropped == 0 && !w->witness.store_rots && !w->rules.jobs_forgotten)
+        sim_violation(&w->sim, "%d times Offline was told, and %d times Online", begun, over);
+}
+
 void witness_sums_up(struct world *w)
 {
     struct outbox_stats s;
@@ -328,6 +344,7 @@ void witness_sums_up(struct world *w)
         sim_violation(&w->sim, "%" PRIu64 " events never arrived, %" PRId64 " are owned up to; the first is %s", n,
                       s.events_lost + s.events_dropped, first->name);
     look_for_twins(w);
+    check_outages(w, &s);
 }
 
 void witness_init(struct world *w)

@@ -37,6 +37,7 @@ struct promise {
     int64_t after_us, at_us; // true times: the look at the outbox that did not show it yet, and the one that did
     int boot;
     bool trusted, kept;
+    bool offline, online; // it tells of an outage: its beginning, its end
 };
 
 // A status that the agent committed to its outbox.
@@ -51,6 +52,7 @@ struct witness {
     struct list promises, versions;
     int64_t last_seq;
     int64_t seen_us;     // true time of the last look at the outbox
+    int64_t life_us;     // when the agent that lived then was started
     int64_t readable_ms; // when the store that cannot be read now could last; 0 = it can be read
     uint64_t commits;    // seen so far, of the agent that lives
     bool store_rots;     // since then the store may forget, and say older things again
@@ -124,6 +126,7 @@ struct world {
     int64_t fatal_down_ms;
     int64_t comes_back_ms; // of a dead one; INT64_MAX = when somebody starts it
     int lives;
+    int64_t life_us; // true time when the last one was started
     // What the seed made of it.
     const char *mode;
     int64_t max_events;
