@@ -40,20 +40,29 @@ static int64_t length_ms(const struct outage *o)
 
 // --- What the store keeps: when the outage that was told began
 
+static bool parse(const char *text, struct instant *at)
+{
+    int trusted;
+    if (sscanf(text, "%36s %" SCNd64 " %" SCNd64 " %d", at->boot_id, &at->boot_ms, &at->wall_us, &trusted) != 4)
+        return false;
+    at->trusted = trusted != 0;
+    return true;
+}
+
 void outage_recall(struct outage *o)
 {
     char text[160];
-    int trusted;
     struct instant since;
-    bool is_kept = db_meta_get(o->db, META, text, sizeof(text), NULL) == 0 &&
-                   sscanf(text, "%36s %" SCNd64 " %" SCNd64 " %d", since.boot_id, &since.boot_ms, &since.wall_us, &trusted) == 4;
+    int rc = db_meta_get(o->db, META, text, sizeof(text), NULL);
+    o->unread = rc < 0 && rc != E_NOTFOUND && rc != E_CORRUPT;
+    if (o->unread)
+        return;
+    bool is_kept = rc == 0 && parse(text, &since);
     if (o->told && !is_kept)
         o->told_ms = 0; // nobody was
     o->told = is_kept;
-    if (!is_kept)
-        return;
-    since.trusted = trusted != 0;
-    o->since = since;
+    if (is_kept)
+        o->since = since;
 }
 
 // since NULL: none.
@@ -151,8 +160,12 @@ static void say_flapping(const struct outage *o, int64_t now_ms, struct outage_n
              span_text(o->untold_ms, span), span_text(now_ms - o->window_ms, within));
 }
 
-bool outage_news(const struct outage *o, const char *why, struct outage_news *out)
+bool outage_news(struct outage *o, const char *why, struct outage_news *out)
 {
+    if (o->unread)
+        outage_recall(o);
+    if (o->unread)
+        return false;
     int64_t now_ms = clock_mono(o->clock);
     clock_instant(o->clock, &out->at);
     if (o->told && o->link == OUTAGE_REACHED)

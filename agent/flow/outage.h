@@ -23,6 +23,7 @@ struct outage {
     struct db *db;
     int64_t least_ms; // an outage that is told lasts at least so long
     enum outage_link link;
+    bool unread;          // what the store says is not known
     bool told;            // Offline was, and Online was not
     struct instant since; // when it began
     int64_t told_ms;      // monotonic: when Offline was told last; 0 = not by this agent
@@ -40,11 +41,12 @@ struct outage_news {
     char note[OUTAGE_NOTE_MAX];
 };
 
-// At the start, and after a commit that failed: what the store says was told.
+// At the start, and after a commit that failed: what the store says was told. While it cannot be read nothing is told; outage_news() asks it
+// again.
 void outage_recall(struct outage *o);
 void outage_link(struct outage *o, enum outage_link link);
 // Is there something to tell now? `why`: what stands between us and the server.
-bool outage_news(const struct outage *o, const char *why, struct outage_news *out);
+bool outage_news(struct outage *o, const char *why, struct outage_news *out);
 // It was told: takes note, also in the store.
 int outage_told(struct outage *o, const struct outage_news *n, struct err *e) MUST_USE;
 int64_t outage_next_ms(const struct outage *o); // monotonic, when there may be news by itself; INT64_MAX = when the link changes

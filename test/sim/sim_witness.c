@@ -132,6 +132,7 @@ static void read_statuses(struct world *w)
 static void look_into_outbox(struct world *w, uint64_t commits)
 {
     w->witness.commits = commits;
+    w->witness.failures = w->agent->commit_failures;
     if (!w->witness.store_rots && db_salvaged(w->agent->db)->rows_lost > 0)
         witness_store_rots(w);
     w->disk.calm = true;
@@ -151,7 +152,7 @@ void witness_turn(struct world *w)
     db_stats(w->agent->db, &s);
     if (s.commits != w->witness.commits)
         look_into_outbox(w, s.commits);
-    if (w->witness.readable_ms != 0)
+    if (w->witness.readable_ms != 0 || w->witness.failures != w->agent->commit_failures)
         return;
     w->witness.seen_us = sim_true_us(&w->sim);
     w->witness.life_us = w->life_us;
