@@ -178,6 +178,8 @@ static int load(struct cfg_pass *w, struct err *e)
         return rc;
     w->spec_hash = json_hash(w->p->spec);
     rc = render(w, e);
+    if (rc == 0)
+        rc = cfg_resolve(w, e);
     if (rc < 0)
         return rc;
     w->items = arena_alloc(w->p->arena, (w->spec.n_files + 1) * sizeof(*w->items));
@@ -197,6 +199,13 @@ static int settle_facts(struct cfg_pass *w, struct err *e)
         return CFG_ON;
     cfg_come_back(w, w->now_ms + FACT_RETRY_MS);
     return refuse(w, "FactUnknown", w->unknown.msg);
+}
+
+// All or none: nothing of a set is touched while something of it is not there.
+static int await_references(struct cfg_pass *w, struct err *e)
+{
+    (void)e;
+    return w->found.missing ? cfg_block(w, "CreateContainerConfigError", w->found.why) : CFG_ON;
 }
 
 // What the machine itself answers; none of it changes without somebody's doing.
@@ -394,6 +403,7 @@ static void report(struct cfg_pass *w, const struct err *failed)
     int64_t kept;
     report_body(w, &kept);
     fight_condition(w);
+    references_condition(&w->found, s);
     if (failed != NULL)
         status_cond(s, "Ready", COND_FALSE, "ApplyFailed", "%s", failed->msg);
     if (!status_cond_is_set(s, "Ready") && w->held)
@@ -421,8 +431,9 @@ static void follow_drift(struct cfg_pass *w)
 static int cfg_reconcile(struct pass *p, struct err *e)
 {
     static int (*const steps[])(struct cfg_pass *, struct err *) = {
-        take_verdict, tidy,       cfg_settle_switch, settle_facts,        settle_owner,    cfg_observe,       validate,
-        settle_fight, cfg_intend, cfg_switch_files,  cfg_release_removed, cfg_write_files, cfg_run_on_change, cfg_confirm,
+        take_verdict,    await_references,  tidy,         cfg_settle_switch, settle_facts,     settle_owner,
+        cfg_observe,     validate,          settle_fight, cfg_intend,        cfg_switch_files, cfg_release_removed,
+        cfg_write_files, cfg_run_on_change, cfg_confirm,
     };
     struct cfg_pass w = { .p = p, .run = p->state, .env = p->env, .now_ms = clock_mono(p->env->clock), .look_ms = INT64_MAX };
     int rc = load(&w, e);
@@ -512,7 +523,7 @@ static int cfg_differences(struct pass *p, struct json *out, struct err *e)
 }
 
 static const char *const cfg_short_names[] = { "ecfg", NULL };
-static const char *const cfg_conditions[] = { "Accepted", "Progressing", "Ready", "DriftFight", "Waiting", NULL };
+static const char *const cfg_conditions[] = { "Accepted", "Progressing", "Ready", "DriftFight", "ResolvedRefs", "Waiting", NULL };
 
 const struct kind kind_edgeconfig = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgeconfigs" },

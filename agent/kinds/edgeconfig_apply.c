@@ -124,8 +124,9 @@ void cfg_item_differences(const struct cfg_item *i, char text[64], struct json *
         return;
     }
     if (strcmp(want->sha, have->sha) != 0) {
-        snprintf(w, sizeof(w), "sha256:%.12s", want->sha);
-        snprintf(h, sizeof(h), i->actual.too_big ? "too large" : "sha256:%.12s", have->sha);
+        bool secret = i->want->from.name != NULL && i->want->from.kind == REF_SECRET; // a digest lets guesses be tried
+        snprintf(w, sizeof(w), secret ? "the Secret's" : "sha256:%.12s", want->sha);
+        snprintf(h, sizeof(h), secret ? "another" : i->actual.too_big ? "too large" : "sha256:%.12s", have->sha);
         name_difference(&n, "content", w, h);
     }
     name_number(&n, "mode", "octal", want->mode, have->mode);

@@ -43,6 +43,7 @@ struct cfg_pass {
     uint64_t spec_hash;
     struct cfg_spec spec;
     struct err unknown; // a fact that a template wants; class 0 = none is missing
+    struct references found;
     struct cfg_records records;
     struct cfg_switch sw;
     struct cfg_item *items;
@@ -64,6 +65,8 @@ const char *cfg_shown(char out[CFG_SHOWN_MAX], const char *path);
 int cfg_block(struct cfg_pass *w, const char *reason, const char *text);
 void cfg_come_back(struct cfg_pass *w, int64_t at_ms);
 
+// Brings what contents come from elsewhere. What is optional and absent leaves the list of files.
+int cfg_resolve(struct cfg_pass *w, struct err *e) MUST_USE;
 int cfg_observe(struct cfg_pass *w, struct err *e) MUST_USE; // a step
 int cfg_start_command(struct cfg_pass *w, enum command_role role, const struct cfg_command *what, const char *const *vars,
                       struct err *e) MUST_USE;

@@ -70,11 +70,31 @@ static void check_template(const struct cfg_file *f, const struct field *content
         field_no_memory(content);
 }
 
+// What the revision knows of a content that comes from elsewhere: the value itself is none of a revision's.
+static void decode_content_from(struct cfg_file *out, const struct field *from)
+{
+    char text[600];
+    out->content = "";
+    ref_decode_key(&out->from, from);
+    if (from->d->rc != 0)
+        return;
+    ref_text(&out->from, text, sizeof(text));
+    sha256_hex(text, strlen(text), out->sha);
+}
+
 static void decode_content(struct cfg_file *out, const struct field *f)
 {
     static const struct text_rule rule = { 0, CFG_CONTENT_MAX, NULL, NULL };
     static const char *const encodings[] = { "utf-8", "base64", NULL };
-    struct field content = field_get(f, "content");
+    struct field content = field_get(f, "content"), from = field_get(f, "contentFrom");
+    if (field_present(&content) && field_present(&from))
+        field_bad(f, "give content or contentFrom, not both");
+    if (field_present(&from) && field_bool(f, "template", false))
+        field_bad(f, "a value of contentFrom is no template");
+    if (field_present(&from)) {
+        decode_content_from(out, &from);
+        return;
+    }
     field_require(&content);
     out->content = field_text(f, "content", &rule, "");
     out->len = strlen(out->content);
@@ -98,7 +118,8 @@ static void decode_file(struct cfg_file *out, const struct field *f, const struc
     field_require(&path);
     out->path = field_text(f, "path", &path_rule, "/");
     check_path(&path, out->path, g);
-    out->mode = (uint32_t)strtoul(field_text(f, "mode", &mode_rule, "0644"), NULL, 8);
+    struct field from = field_get(f, "contentFrom"), secret = field_get(&from, "secretKeyRef");
+    out->mode = (uint32_t)strtoul(field_text(f, "mode", &mode_rule, field_present(&secret) ? "0600" : "0644"), NULL, 8);
     out->owner = field_text(f, "owner", &text_account, NULL);
     out->group = field_text(f, "group", &text_account, NULL);
     if (f->d->rc == 0)

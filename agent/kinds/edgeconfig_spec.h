@@ -7,7 +7,7 @@
 #define KINDS_EDGECONFIG_SPEC_H
 
 #include "base/sha256.h"
-#include "data/json.h"
+#include "kinds/references.h"
 #include "port/port.h"
 
 enum { CFG_FILES_MAX = 64, CFG_CONTENT_MAX = 1024 * 1024, CFG_PATH_MAX = 1024, CFG_OWN_DIRS_MAX = 4 };
@@ -20,6 +20,7 @@ struct cfg_file {
     size_t len;
     char sha[SHA256_HEX];
     bool is_template;
+    struct ref from; // where the content comes from: cfg_resolve() brings it. No name = it is in the spec
     uint32_t mode;
     const char *owner, *group; // NULL = as the agent; NULL = the owner's group
 };
@@ -46,7 +47,8 @@ struct cfg_spec {
     struct cfg_app on_app;
     int64_t confirm_ms; // 0 = a change is not on trial
     enum cfg_deletion deletion;
-    char revision[INST_REV_MAX]; // "<version>-<12 hex>" of all paths, contents, modes and owners, in whatever order they stand
+    // "<version>-<12 hex>" of all paths, contents (of a reference: what it refers to), modes and owners, in whatever order they stand
+    char revision[INST_REV_MAX];
 };
 
 struct cfg_guard {

@@ -252,6 +252,63 @@ static void test_job(void)
     rig_end(&r);
 }
 
+#define CFG "edgeconfigs", "key"
+
+static const char *file_of(struct rig *r, const char *path, unsigned *mode)
+{
+    static char text[256];
+    struct stat st;
+    FILE *f = fopen(rig_path(r, path), "r");
+    if (f == NULL || fstat(fileno(f), &st) < 0)
+        return "(none)";
+    text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+    fclose(f);
+    if (mode != NULL)
+        *mode = st.st_mode & 07777;
+    return text;
+}
+
+static void test_config(void)
+{
+    struct rig r = { 0 };
+    unsigned mode = 0;
+    begin(&r);
+    rig_apply(
+        &r, CFG,
+        "{\"files\":[{\"path\":\"/etc/plain\",\"content\":\"p\"},{\"path\":\"/etc/key\",\"contentFrom\":{\"secretKeyRef\":{\"name\":\"db\","
+        "\"key\":\"pw\"}}},{\"path\":\"/etc/"
+        "maybe\",\"contentFrom\":{\"configMapKeyRef\":{\"name\":\"site\",\"key\":\"a\",\"optional\":true}}}]}");
+    rig_run(&r, SETTLE_MS);
+    listed(&r);
+    rig_run(&r, SETTLE_MS);
+    is_str(file_of(&r, "/etc/plain", NULL), "(none)", "field 31: without the Secret nothing of the set is written");
+    is_str(rig_condition(&r, CFG, "Ready"), "False CreateContainerConfigError", "field 31: and why");
+    rig_refer(&r, REF_SECRET, "db", "\"data\":{\"pw\":\"czNjcmV0\"}");
+    rig_run(&r, SETTLE_MS);
+    is_str(file_of(&r, "/etc/key", &mode), "s3cret", "field 31: it came, the file is there");
+    is_int((int)mode, 0600, "nobody else reads a Secret's file");
+    is_str(file_of(&r, "/etc/plain", NULL), "p", "and the others");
+    is_str(file_of(&r, "/etc/maybe", NULL), "(none)", "what is optional and absent is no file");
+    rig_refer(&r, REF_CONFIGMAP, "site", "\"data\":{\"a\":\"text\"}");
+    rig_run(&r, SETTLE_MS);
+    is_str(file_of(&r, "/etc/maybe", &mode), "text", "until it is there");
+    is_int((int)mode, 0644, "with the common mode");
+    rig_refer(&r, REF_SECRET, "db", "\"data\":{\"pw\":\"bmV3\"}");
+    rig_run(&r, SETTLE_MS);
+    is_str(file_of(&r, "/etc/key", NULL), "new", "a new value is written");
+    rig_unrefer(&r, REF_SECRET, "db");
+    rig_run(&r, SETTLE_MS);
+    is_str(file_of(&r, "/etc/key", NULL), "new", "the last value stays when the Secret is deleted");
+    is_str(rig_condition(&r, CFG, "ResolvedRefs"), "False Gone", "it says so");
+    ok(unlink(rig_path(&r, "/etc/key")) == 0, "drift");
+    rig_run(&r, 400000);
+    is_str(file_of(&r, "/etc/key", NULL), "new", "is repaired with it");
+    rig_unrefer(&r, REF_CONFIGMAP, "site");
+    rig_run(&r, SETTLE_MS);
+    is_str(file_of(&r, "/etc/maybe", NULL), "(none)", "an optional one goes with its ConfigMap");
+    rig_end(&r);
+}
+
 int main(void)
 {
     test_app_waits();
@@ -260,5 +317,6 @@ int main(void)
     test_env_from();
     test_forbidden();
     test_job();
+    test_config();
     return done_testing();
 }

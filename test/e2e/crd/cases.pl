@@ -329,6 +329,8 @@ my $config = {
             files => [
                 { path => '/etc/app/app.conf', content => "port=1\n", encoding => 'utf-8', template => JSON::PP::true, mode => '0640', owner => 'root', group => 'daemon' },
                 { path => '/etc/app/key', content => "AAEC\nAw==\n", encoding => 'base64', template => JSON::PP::false, mode => '600' },
+                { path => '/etc/app/token', encoding => 'utf-8', template => JSON::PP::false, contentFrom => { secretKeyRef => { name => 'app', key => 'token', optional => JSON::PP::true } } },
+                { path => '/etc/app/site', encoding => 'utf-8', template => JSON::PP::false, contentFrom => { configMapKeyRef => { name => 'app', key => 'site', optional => JSON::PP::false } } },
             ],
             validate => { command => [ 'test', '-s', '$(STAGED_FILE)' ], timeoutSeconds => 5 },
             onChange => { command => [ 'systemctl', 'reload', 'app' ], timeoutSeconds => 6 },
@@ -343,7 +345,7 @@ my $config = {
     },
     least => { spec => { files => [ { path => '/f', content => '' } ] } },
     defaults => {
-        files => [ { path => '/f', content => '', encoding => 'utf-8', template => JSON::PP::false, mode => '0644' } ], deletionPolicy => 'Restore',
+        files => [ { path => '/f', content => '', encoding => 'utf-8', template => JSON::PP::false } ], deletionPolicy => 'Restore',
     },
     refused => [
         [ '', required => 'spec' ],
@@ -354,7 +356,10 @@ my $config = {
         [ 'spec.files', unique => many(2, sub { ({ path => '/f', content => '' }) }), 'spec.files[1]' ],
         [ 'spec.files', rule => [ { path => '/a/b', content => '' }, { path => '/a/b/c', content => '' } ] ],
         [ $file, required => 'path' ],
-        [ $file, required => 'content' ],
+        [ $file, rule => { path => '/f' } ],
+        [ $file, rule => { path => '/f', content => 'x', contentFrom => { secretKeyRef => { name => 'a', key => 'b' } } } ],
+        [ $file, rule => { path => '/f', template => JSON::PP::true, contentFrom => { secretKeyRef => { name => 'a', key => 'b' } } } ],
+        refused_key_ref("$file.contentFrom"),
         [ "$file.path", minLength => '/' ],
         [ "$file.path", maxLength => '/' . long(1024) ],
         (map { [ "$file.path", pattern => $_ ] } 'etc/f', '/etc/../f', '/..', '/etc/.', '/etc//f', '/etc/', "/a\nb", "/a\0b"),
