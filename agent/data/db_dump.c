@@ -36,12 +36,15 @@ static int dump_value(struct buf *out, sqlite3_stmt *st, int col, struct err *e)
 // Of a Secret nothing is shown but what it is called; nor is the key of digests.
 static bool is_secret(sqlite3_stmt *st, const struct db_table *t, int col)
 {
+    enum { NAME = 1 }; // the column of its key, or of its name
     static const char secrets[] = "secrets/";
-    const char *key = (const char *)sqlite3_column_text(st, 0);
-    if (strcmp(t->name, "meta") == 0)
-        return key != NULL && strcmp(key, "salt") == 0 && col > 0;
-    return strcmp(t->name, "object") == 0 && key != NULL && strncmp(key, secrets, sizeof(secrets) - 1) == 0 &&
-           sqlite3_column_type(st, col) == SQLITE_BLOB;
+    bool meta = strcmp(t->name, "meta") == 0;
+    if (col <= NAME || (!meta && strcmp(t->name, "object") != 0))
+        return false;
+    const char *key = (const char *)sqlite3_column_text(st, NAME);
+    if (meta)
+        return key != NULL && strcmp(key, "salt") == 0;
+    return key != NULL && strncmp(key, secrets, sizeof(secrets) - 1) == 0 && sqlite3_column_type(st, col) == SQLITE_BLOB;
 }
 
 static int dump_row(struct buf *out, sqlite3_stmt *st, const struct db_table *t, struct err *e)
