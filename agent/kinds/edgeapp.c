@@ -28,7 +28,10 @@ struct app_run {
     int64_t grace_ms; // of the last spec that was read
     struct app_rollout rollout;
     char stop_why[160];
-    char probe_why[PROBE_WHY_MAX];
+    char probe_why[PROBE_WHY_MAX]; // of the probe that failed last:
+    bool probe_untold;             // its event is still to be said
+    int probe_index;
+    enum app_probe_use probe_use;
 };
 
 void app_log_name(char out[APP_LOG_NAME_MAX], const char *ns, const char *name, int index)
@@ -306,16 +309,27 @@ static int act(struct pass *p, const struct app_spec *spec, const struct process
 
 // --- Probes
 
-// One that did not start or does not live is ended by the next pass, and started again as restartPolicy says.
-static void probe_failed(struct app_run *st, int index, enum app_probe_use use, const char *why)
+static void tell_probe_failed(struct app_run *st)
 {
     static const char *const verdicts[APP_PROBES] = { "has not started", "does not live", "is not ready" };
+    if (st->probe_untold)
+        engine_event(st->env->engine, object_state_from_data(st), true, "ProbeFailed", "Probe", "instance %d %s: %s", st->probe_index,
+                     verdicts[st->probe_use], st->probe_why);
+    st->probe_untold = false;
+}
+
+// One that did not start or does not live is ended by the next pass, and started again as restartPolicy says. The pass says the event, too:
+// said here it would cost a commit of its own.
+static void probe_failed(struct app_run *st, int index, enum app_probe_use use, const char *why)
+{
     struct app_slot *s = &st->slots[index];
+    tell_probe_failed(st); // of another instance, in this turn
+    st->probe_untold = true;
+    st->probe_index = index;
+    st->probe_use = use;
     snprintf(st->probe_why, sizeof(st->probe_why), "%.*s", (int)utf8_cut(why, MIN(strlen(why), (size_t)PROBE_WHY_MAX - 1)), why);
     if (use != APP_READINESS)
         s->unhealthy = s->probed;
-    engine_event(st->env->engine, object_state_from_data(st), true, "ProbeFailed", "Probe", "instance %d %s: %s", index, verdicts[use],
-                 why);
 }
 
 static void probe_answered(void *ctx, int index, enum app_probe_use use, bool changed, bool failing, const char *why)
@@ -563,6 +577,7 @@ static int app_reconcile(struct pass *p, struct err *e)
     struct process_refs refs;
     struct observed o = { 0 };
     struct app_plan plan, after;
+    tell_probe_failed(p->state);
     int rc = prepare(p, &spec, &refs, &o, e);
     if (rc < 0)
         return unknown(p, rc);

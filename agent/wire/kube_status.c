@@ -2,6 +2,7 @@
 // What an answer other than 2xx means. Bodies come from whoever answers on that address, so nothing is assumed about them.
 #include <string.h>
 
+#include "base/utf8.h"
 #include "data/object.h"
 #include "wire/kube.h"
 
@@ -31,8 +32,9 @@ static void text_of(struct span s, char *out, size_t max)
 
     if (!span_string(s, whole, sizeof whole))
         return;
-    strncpy(out, whole, max - 1);
-    out[max - 1] = '\0';
+    size_t n = utf8_cut(whole, MIN(strlen(whole), max - 1));
+    memcpy(out, whole, n);
+    out[n] = '\0';
 }
 
 static void status_scan(struct status *st, const char *body, size_t len)

@@ -281,7 +281,9 @@ static void test_probe(void)
     rig_apply(&r, APP, "{\"command\":[\"x\"],\"readinessProbe\":{\"httpGet\":{\"port\":8080},\"periodSeconds\":2}}");
     rig_run(&r, 1000);
     is_str(rig_condition(&r, APP, "Ready"), "False Starting", "probe: not ready yet");
+    uint64_t before = rig_commits(&r);
     rig_run(&r, 6000);
+    is_int((intmax_t)(rig_commits(&r) - before), 1, "status and event are one commit");
     is_str(rig_condition(&r, APP, "Ready"), "False ProbeFailed", "three failures");
     has_str(rig_message(&r, APP, "Ready"), "httpGet 127.0.0.1:8080", "what failed");
     is_int(rig_events(&r, "ProbeFailed"), 1, "told once");

@@ -337,6 +337,13 @@ static void rig_settle(struct rig *r)
 }
 
 // Lets ms of the fake clock go by.
+static uint64_t rig_commits(struct rig *r)
+{
+    struct db_stats s = { 0 };
+    db_stats(r->db, &s);
+    return s.commits;
+}
+
 static void rig_run(struct rig *r, int64_t ms)
 {
     struct err e = ERR_INIT;
