@@ -337,7 +337,7 @@ static void rig_settle(struct rig *r)
 }
 
 // Lets ms of the fake clock go by.
-static uint64_t rig_commits(struct rig *r)
+static UNUSED uint64_t rig_commits(struct rig *r)
 {
     struct db_stats s = { 0 };
     db_stats(r->db, &s);
