@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kinds/references.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "flow/status.h"
 #include "kinds/kind.h"
 
@@ -65,7 +67,8 @@ static void say(struct references *x, bool missing, const char *reason, const st
         return;
     ref_text(ref, text, sizeof(text));
     x->reason = reason;
-    snprintf(x->why, sizeof(x->why), "%s: %s", text, what);
+    size_t room = sizeof(x->why) - sizeof(text) - 2;
+    snprintf(x->why, sizeof(x->why), "%s: %.*s", text, (int)utf8_cut(what, MIN(strlen(what), room)), what);
     x->missing |= missing;
 }
 

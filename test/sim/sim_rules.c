@@ -372,10 +372,13 @@ static bool is_put_back(struct world *w, int i, const char *text, size_t n)
     return true;
 }
 
+// Also when all were written, and no commit since could say so.
 static void orphan_undos(struct world *w)
 {
-    for (int i = 0; i < PATHS; i++)
-        w->rules.undo[i].orphan |= w->sim.now_ms - w->rules.undo[i].at_ms <= MINUTE;
+    for (int i = 0; i < PATHS; i++) {
+        struct undo *u = &w->rules.undo[i];
+        u->orphan |= w->sim.now_ms - u->at_ms <= MINUTE || u->at_ms >= w->witness.committed_ms;
+    }
 }
 
 // Text that some spec asked for comes in the order of the specs. Any other is what lay there before, and comes back on release alone. (An

@@ -132,6 +132,7 @@ static void read_statuses(struct world *w)
 static void look_into_outbox(struct world *w, uint64_t commits)
 {
     w->witness.commits = commits;
+    w->witness.committed_ms = w->sim.now_ms;
     w->witness.failures = w->agent->commit_failures;
     if (!w->witness.store_rots && db_salvaged(w->agent->db)->rows_lost > 0)
         witness_store_rots(w);

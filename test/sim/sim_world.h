@@ -51,14 +51,15 @@ struct version {
 struct witness {
     struct list promises, versions;
     int64_t last_seq;
-    int64_t seen_us;     // true time of the last look at the outbox
-    int64_t life_us;     // when the agent that lived then was started
-    int64_t readable_ms; // when the store that cannot be read now could last; 0 = it can be read
-    uint64_t commits;    // seen so far, of the agent that lives
-    uint64_t failures;   // its commits that had failed then: what was in one may show later
-    bool store_rots;     // since then the store may forget, and say older things again
-    bool rot_unread;     // damaged, and no agent opened it since
-    bool log_rots;       // that was in its log
+    int64_t seen_us;      // true time of the last look at the outbox
+    int64_t life_us;      // when the agent that lived then was started
+    int64_t readable_ms;  // when the store that cannot be read now could last; 0 = it can be read
+    uint64_t commits;     // seen so far, of the agent that lives
+    int64_t committed_ms; // when the last of them was seen
+    uint64_t failures;    // its commits that had failed then: what was in one may show later
+    bool store_rots;      // since then the store may forget, and say older things again
+    bool rot_unread;      // damaged, and no agent opened it since
+    bool log_rots;        // that was in its log
 };
 
 // A place where configs write.
