@@ -251,18 +251,23 @@ static void strip_mark(char *key)
         key[n - m] = '\0';
 }
 
-static int next_key(struct cache *c, const char *source, char key[KEY_MAX], struct err *e)
+static int step_to_key(struct db_stmt *s, char key[KEY_MAX], struct err *e)
 {
-    struct db_stmt *s =
-        db_stmt(c->db, "SELECT key FROM object WHERE key>?1 AND (source=?2 OR ?2 IS NULL AND " NOT_HIDDEN ") ORDER BY key LIMIT 1");
-    db_bind_text(s, 1, key);
-    db_bind_text(s, 2, source);
     int r = db_step(s, e);
     if (r == 1) {
         snprintf(key, KEY_MAX, "%s", db_text(s, 0));
         db_done(s);
     }
     return r;
+}
+
+static int next_key(struct cache *c, const char *source, char key[KEY_MAX], struct err *e)
+{
+    struct db_stmt *s =
+        db_stmt(c->db, "SELECT key FROM object WHERE key>?1 AND (source=?2 OR ?2 IS NULL AND " NOT_HIDDEN ") ORDER BY key LIMIT 1");
+    db_bind_text(s, 1, key);
+    db_bind_text(s, 2, source);
+    return step_to_key(s, key, e);
 }
 
 int cache_each_key(struct cache *c, const char *source, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e)
@@ -609,12 +614,7 @@ static int next_file(struct cache *c, char key[KEY_MAX], struct err *e)
     struct db_stmt *s = db_stmt(c->db, "SELECT key FROM object WHERE key>?1 AND source>='" CACHE_FILE_SOURCE
                                        "' AND source<'" CACHE_FILE_SOURCES_END "' ORDER BY key LIMIT 1");
     db_bind_text(s, 1, key);
-    int r = db_step(s, e);
-    if (r == 1) {
-        snprintf(key, KEY_MAX, "%s", db_text(s, 0));
-        db_done(s);
-    }
-    return r;
+    return step_to_key(s, key, e);
 }
 
 int cache_each_file(struct cache *c, int (*fn)(void *ctx, const char *key), void *ctx, struct err *e)

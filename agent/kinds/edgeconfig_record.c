@@ -245,13 +245,26 @@ int cfg_owed_get(struct db *db, const char *key, bool *owed, struct err *e)
 
 // --- Backups
 
-enum { NAME_HEX = 16 };
-
-static void hash_name(const char *text, char out[NAME_HEX + 1])
+void cfg_kept_name(const char *text, char out[CFG_KEPT_HEX + 1])
 {
     char hex[SHA256_HEX];
     sha256_hex(text, strlen(text), hex);
-    snprintf(out, NAME_HEX + 1, "%.*s", NAME_HEX, hex);
+    snprintf(out, CFG_KEPT_HEX + 1, "%.*s", CFG_KEPT_HEX, hex);
+}
+
+void cfg_kept_dir(const struct kind_env *env, const char *what, const char *key, char out[PATH_MAX])
+{
+    char hash[CFG_KEPT_HEX + 1];
+    cfg_kept_name(key, hash);
+    snprintf(out, PATH_MAX, "%s/%s/%s", env->config->state_dir, what, hash);
+}
+
+void cfg_kept_file(const struct kind_env *env, const char *what, const char *key, const char *path, char out[PATH_MAX])
+{
+    char k[CFG_KEPT_HEX + 1], p[CFG_KEPT_HEX + 1];
+    cfg_kept_name(key, k);
+    cfg_kept_name(path, p);
+    snprintf(out, PATH_MAX, "%s/%s/%s/%s", env->config->state_dir, what, k, p);
 }
 
 static void backup_root(const struct kind_env *env, char out[PATH_MAX])
@@ -259,26 +272,11 @@ static void backup_root(const struct kind_env *env, char out[PATH_MAX])
     snprintf(out, PATH_MAX, "%s/backup", env->config->state_dir);
 }
 
-static void backup_dir(const struct kind_env *env, const char *key, char out[PATH_MAX])
-{
-    char hash[NAME_HEX + 1];
-    hash_name(key, hash);
-    snprintf(out, PATH_MAX, "%s/backup/%s", env->config->state_dir, hash);
-}
-
-static void backup_file(const struct kind_env *env, const char *key, const char *path, char out[PATH_MAX])
-{
-    char k[NAME_HEX + 1], p[NAME_HEX + 1];
-    hash_name(key, k);
-    hash_name(path, p);
-    snprintf(out, PATH_MAX, "%s/backup/%s/%s", env->config->state_dir, k, p);
-}
-
 int cfg_backup_write(const struct kind_env *env, const char *key, const char *path, const struct buf *content, struct err *e)
 {
     char dir[PATH_MAX], file[PATH_MAX];
-    backup_dir(env, key, dir);
-    backup_file(env, key, path, file);
+    cfg_kept_dir(env, "backup", key, dir);
+    cfg_kept_file(env, "backup", key, path, file);
     int rc = env->disk->ops->mkdirs(env->disk, dir, 0700, 0, e);
     if (rc == 0)
         rc = fs_write(env->disk, file, buf_str(content), content->len, 0600, 0, e);
@@ -288,14 +286,14 @@ int cfg_backup_write(const struct kind_env *env, const char *key, const char *pa
 int cfg_backup_read(const struct kind_env *env, const char *key, const char *path, struct buf *content, struct err *e)
 {
     char file[PATH_MAX];
-    backup_file(env, key, path, file);
+    cfg_kept_file(env, "backup", key, path, file);
     return fs_read(env->disk, file, CFG_BACKUP_MAX, 0, content, e);
 }
 
 int cfg_backup_remove_all(const struct kind_env *env, const char *key, struct err *e)
 {
     char dir[PATH_MAX];
-    backup_dir(env, key, dir);
+    cfg_kept_dir(env, "backup", key, dir);
     return env->disk->ops->rmtree(env->disk, dir, e);
 }
 
@@ -309,24 +307,24 @@ static int tidy_entry(void *ctx, const char *name, enum fs_type t)
 {
     struct tidy *x = ctx;
     struct err e = ERR_INIT;
-    char hash[NAME_HEX + 1];
-    bool known = t != FS_FILE || strlen(name) != NAME_HEX;
+    char hash[CFG_KEPT_HEX + 1];
+    bool known = t != FS_FILE || strlen(name) != CFG_KEPT_HEX;
     for (size_t i = 0; !known && i < x->records->n; i++) {
-        hash_name(x->records->items[i].path, hash);
+        cfg_kept_name(x->records->items[i].path, hash);
         known = strcmp(hash, name) == 0;
     }
-    return known ? 0 : buf_add(&x->drop, name, NAME_HEX + 1, &e);
+    return known ? 0 : buf_add(&x->drop, name, CFG_KEPT_HEX + 1, &e);
 }
 
 int cfg_backup_tidy(const struct kind_env *env, const char *key, const struct cfg_records *r, struct err *e)
 {
     enum { NAMES_MAX = 64 * 1024 };
-    char dir[PATH_MAX], file[PATH_MAX + NAME_HEX + 2];
+    char dir[PATH_MAX], file[PATH_MAX + CFG_KEPT_HEX + 2];
     struct err why = ERR_INIT;
     struct tidy x = { r, BUF_INIT(NAMES_MAX) };
-    backup_dir(env, key, dir);
+    cfg_kept_dir(env, "backup", key, dir);
     int rc = env->disk->ops->list(env->disk, dir, tidy_entry, &x, &why);
-    for (size_t at = 0; rc == 0 && at < x.drop.len; at += NAME_HEX + 1) {
+    for (size_t at = 0; rc == 0 && at < x.drop.len; at += CFG_KEPT_HEX + 1) {
         snprintf(file, sizeof(file), "%s/%s", dir, x.drop.data + at);
         rc = env->disk->ops->unlink(env->disk, file, 0, &why);
     }
@@ -345,7 +343,7 @@ struct sweep {
 
 static bool is_listed(const struct buf *names, const char *name)
 {
-    for (size_t at = 0; at < names->len; at += NAME_HEX + 1)
+    for (size_t at = 0; at < names->len; at += CFG_KEPT_HEX + 1)
         if (strcmp(names->data + at, name) == 0)
             return true;
     return false;
@@ -354,26 +352,26 @@ static bool is_listed(const struct buf *names, const char *name)
 static int sweep_keep(void *ctx, const char *key, const char *name, const char *data)
 {
     struct sweep *s = ctx;
-    char hash[NAME_HEX + 1];
+    char hash[CFG_KEPT_HEX + 1];
     (void)data;
     if (path_of_intent(name) == NULL)
         return 0;
-    hash_name(key, hash);
+    cfg_kept_name(key, hash);
     return is_listed(&s->keep, hash) ? 0 : buf_add(&s->keep, hash, sizeof(hash), s->e);
 }
 
 static int sweep_entry(void *ctx, const char *name, enum fs_type t)
 {
     struct sweep *s = ctx;
-    if (t != FS_DIR || strlen(name) != NAME_HEX || is_listed(&s->keep, name))
+    if (t != FS_DIR || strlen(name) != CFG_KEPT_HEX || is_listed(&s->keep, name))
         return 0;
-    return buf_add(&s->drop, name, NAME_HEX + 1, s->e);
+    return buf_add(&s->drop, name, CFG_KEPT_HEX + 1, s->e);
 }
 
 static int sweep_drop(const struct kind_env *env, const struct buf *names, struct err *e)
 {
     char dir[PATH_MAX];
-    for (size_t at = 0; at < names->len; at += NAME_HEX + 1) {
+    for (size_t at = 0; at < names->len; at += CFG_KEPT_HEX + 1) {
         snprintf(dir, sizeof(dir), "%s/backup/%s", env->config->state_dir, names->data + at);
         log_info("edgeconfig", "backup_without_record dir=%s", dir);
         int rc = env->disk->ops->rmtree(env->disk, dir, e);

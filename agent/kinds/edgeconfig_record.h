@@ -7,6 +7,8 @@
 #ifndef KINDS_EDGECONFIG_RECORD_H
 #define KINDS_EDGECONFIG_RECORD_H
 
+#include <limits.h>
+
 #include "kinds/edgeconfig_spec.h"
 #include "kinds/kind.h"
 
@@ -48,6 +50,12 @@ struct cfg_owner {
     char key[KEY_MAX], path[CFG_PATH_MAX + 1];
 };
 int cfg_find_owner(struct db *db, const char *key, const char *path, bool *found, struct cfg_owner *out, struct err *e) MUST_USE;
+
+// Where bytes of managed files are kept: DIR/WHAT/KEY/PATH of the state directory, KEY and PATH as the names that cfg_kept_name() makes.
+enum { CFG_KEPT_HEX = 16 };
+void cfg_kept_name(const char *text, char out[CFG_KEPT_HEX + 1]);
+void cfg_kept_dir(const struct kind_env *env, const char *what, const char *key, char out[PATH_MAX]);
+void cfg_kept_file(const struct kind_env *env, const char *what, const char *key, const char *path, char out[PATH_MAX]);
 
 // The backup's bytes.
 int cfg_backup_write(const struct kind_env *env, const char *key, const char *path, const struct buf *content, struct err *e) MUST_USE;

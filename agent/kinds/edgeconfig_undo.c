@@ -8,10 +8,11 @@
 
 #include "base/log.h"
 #include "config/config.h"
+#include "kinds/edgeconfig_record.h"
 
 #define SWITCH_INTENT "switch"
 
-enum { SWITCH_MAX = 512 * 1024, NAME_HEX = 16 };
+enum { SWITCH_MAX = 512 * 1024 };
 
 static const char *const state_words[] = { "none", "going", "trial", "back", "failed", NULL };
 
@@ -135,28 +136,6 @@ int cfg_switch_load(struct cfg_switch *out, struct db *db, const char *key, size
 
 // --- The bytes
 
-static void hash_name(const char *text, char out[NAME_HEX + 1])
-{
-    char hex[SHA256_HEX];
-    sha256_hex(text, strlen(text), hex);
-    snprintf(out, NAME_HEX + 1, "%.*s", NAME_HEX, hex);
-}
-
-static void undo_dir(const struct kind_env *env, const char *key, char out[PATH_MAX])
-{
-    char hash[NAME_HEX + 1];
-    hash_name(key, hash);
-    snprintf(out, PATH_MAX, "%s/undo/%s", env->config->state_dir, hash);
-}
-
-static void undo_file(const struct kind_env *env, const char *key, const char *path, char out[PATH_MAX])
-{
-    char k[NAME_HEX + 1], p[NAME_HEX + 1];
-    hash_name(key, k);
-    hash_name(path, p);
-    snprintf(out, PATH_MAX, "%s/undo/%s/%s", env->config->state_dir, k, p);
-}
-
 const struct cfg_undo *cfg_undo_of(const struct cfg_switch *s, const char *path)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -168,8 +147,8 @@ const struct cfg_undo *cfg_undo_of(const struct cfg_switch *s, const char *path)
 static int keep_bytes(const struct kind_env *env, const char *key, const char *path, const struct buf *content, struct err *e)
 {
     char dir[PATH_MAX], file[PATH_MAX];
-    undo_dir(env, key, dir);
-    undo_file(env, key, path, file);
+    cfg_kept_dir(env, "undo", key, dir);
+    cfg_kept_file(env, "undo", key, path, file);
     int rc = env->disk->ops->mkdirs(env->disk, dir, 0700, 0, e);
     if (rc == 0)
         rc = fs_write(env->disk, file, buf_str(content), content->len, 0600, 0, e);
@@ -195,7 +174,7 @@ int cfg_undo_add(const struct kind_env *env, const char *key, struct cfg_switch 
 int cfg_undo_forget(const struct kind_env *env, const char *key, struct err *e)
 {
     char dir[PATH_MAX];
-    undo_dir(env, key, dir);
+    cfg_kept_dir(env, "undo", key, dir);
     return env->disk->ops->rmtree(env->disk, dir, e);
 }
 
@@ -211,7 +190,7 @@ static int write_back(const struct kind_env *env, const char *key, const struct 
 {
     char file[PATH_MAX], sha[SHA256_HEX];
     struct buf content AUTO_BUF = BUF_INIT(CFG_BACKUP_MAX);
-    undo_file(env, key, u->path, file);
+    cfg_kept_file(env, "undo", key, u->path, file);
     int rc = fs_read(env->disk, file, CFG_BACKUP_MAX, 0, &content, e);
     if (rc < 0)
         return rc;
@@ -309,24 +288,24 @@ static int sweep_entry(void *ctx, const char *name, enum fs_type t)
 {
     struct sweep *s = ctx;
     struct err e = ERR_INIT;
-    char hash[NAME_HEX + 1];
-    bool known = t != FS_DIR || strlen(name) != NAME_HEX;
+    char hash[CFG_KEPT_HEX + 1];
+    bool known = t != FS_DIR || strlen(name) != CFG_KEPT_HEX;
     for (size_t at = 0; !known && at < s->keys->len; at += strlen(s->keys->data + at) + 1) {
-        hash_name(s->keys->data + at, hash);
+        cfg_kept_name(s->keys->data + at, hash);
         known = strcmp(hash, name) == 0;
     }
-    return known ? 0 : buf_add(&s->drop, name, NAME_HEX + 1, &e);
+    return known ? 0 : buf_add(&s->drop, name, CFG_KEPT_HEX + 1, &e);
 }
 
 // Bytes of sets that stand: a cut came before they were removed.
 static int sweep(struct kind_env *env, const struct buf *keys, struct err *e)
 {
-    char root[PATH_MAX], dir[PATH_MAX + NAME_HEX + 2];
+    char root[PATH_MAX], dir[PATH_MAX + CFG_KEPT_HEX + 2];
     struct err why = ERR_INIT;
     struct sweep s = { keys, BUF_INIT(512 * 1024) };
     snprintf(root, sizeof(root), "%s/undo", env->config->state_dir);
     int rc = db_salvaged(env->db)->happened ? 0 : env->disk->ops->list(env->disk, root, sweep_entry, &s, &why);
-    for (size_t at = 0; rc == 0 && at < s.drop.len; at += NAME_HEX + 1) {
+    for (size_t at = 0; rc == 0 && at < s.drop.len; at += CFG_KEPT_HEX + 1) {
         snprintf(dir, sizeof(dir), "%s/%s", root, s.drop.data + at);
         rc = env->disk->ops->rmtree(env->disk, dir, &why);
     }
