@@ -477,7 +477,7 @@ static void format_message(char msg[MSG_MAX], const char *fmt, va_list ap)
 static void report_left_out(enum log_level level, const char *module, const char *msg, unsigned left_out)
 {
     char note[128];
-    int event = (int)MIN(strcspn(msg, "\x1f\x1e"), 60);
+    int event = (int)MIN(strcspn(msg, "\x1f\x1e"), (size_t)60);
     snprintf(note, sizeof(note), "left-out%ccount%c%u%cof%c%.*s", MARK_BLANK, MARK_EQUAL, left_out, MARK_BLANK, MARK_EQUAL, event, msg);
     write_line(level, module, note);
 }

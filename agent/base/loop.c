@@ -170,10 +170,17 @@ int timer_set(struct loop *l, struct timer *t, int64_t at_ms)
     return 0;
 }
 
+int64_t loop_in(struct loop *l, int64_t delay_ms)
+{
+    if (delay_ms <= 0)
+        return l->now_ms;
+    int64_t now = clock_mono(l->clock);
+    return delay_ms > INT64_MAX - now ? INT64_MAX : now + delay_ms;
+}
+
 int timer_in(struct loop *l, struct timer *t, int64_t delay_ms)
 {
-    delay_ms = MAX(delay_ms, 0);
-    return timer_set(l, t, delay_ms > INT64_MAX - l->now_ms ? INT64_MAX : l->now_ms + delay_ms);
+    return timer_set(l, t, loop_in(l, delay_ms));
 }
 
 static void fire_due(struct loop *l)

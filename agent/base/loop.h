@@ -52,14 +52,17 @@ int loop_new(struct loop **out, struct clock *c, struct loop_backend *b, struct 
 int loop_backend_epoll(struct loop_backend **out, struct err *e) MUST_USE;
 void loop_free(struct loop *l);
 struct clock *loop_clock(struct loop *l);
-int64_t loop_now(struct loop *l);            // monotonic ms, read once a turn
+int64_t loop_now(struct loop *l); // monotonic ms, read once a turn
+// The moment that lies delay_ms ahead by the clock, for loop_now() stands still in a turn, which an fsync can make long: a wait that begins
+// late in it would be too short. 0 or less is loop_now(): due in this turn.
+int64_t loop_in(struct loop *l, int64_t delay_ms);
 uint64_t loop_wakeups(const struct loop *l); // turns that began with a sleep
 
 void timer_init(struct timer *t, void (*fn)(struct timer *t));
 // Sets or moves it; one set from a callback to a time gone by runs in the next turn. The heap of timers grows by doubling and never
 // shrinks, so memory is asked for only while there are more timers than ever before; moving a set timer cannot fail.
 int timer_set(struct loop *l, struct timer *t, int64_t at_ms);   // 0, or E_NOMEM (the timer is then unset)
-int timer_in(struct loop *l, struct timer *t, int64_t delay_ms); // from loop_now(); a negative delay is 0
+int timer_in(struct loop *l, struct timer *t, int64_t delay_ms); // at loop_in(delay_ms)
 void timer_cancel(struct loop *l, struct timer *t);              // safe when not set
 bool timer_is_set(const struct timer *t);
 

@@ -12,8 +12,18 @@
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define UNUSED __attribute__((unused))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+// Each argument is evaluated once: one that draws a random number or reads a clock gives one answer, not the second of two. Not for constant
+// expressions. The counter makes names that a MIN() within a MIN() does not hide.
+#define PICK_(op, a, b, x, y)  \
+    ({                         \
+        __typeof__(a) x = (a); \
+        __typeof__(b) y = (b); \
+        x op y ? x : y;        \
+    })
+#define PICK_NAMED(op, a, b, n) PICK_NAMES(op, a, b, n)
+#define PICK_NAMES(op, a, b, n) PICK_(op, a, b, pick_a##n, pick_b##n)
+#define MIN(a, b) PICK_NAMED(<, a, b, __COUNTER__)
+#define MAX(a, b) PICK_NAMED(>, a, b, __COUNTER__)
 
 // Circular doubly linked list; a head is a node that links to itself.
 struct list {

@@ -111,7 +111,7 @@ static void delay_item(struct egress *g, const char *id, int64_t at_least_ms)
         return;
     }
     d->failures++;
-    d->at_ms = loop_now(g->loop) + ms;
+    d->at_ms = loop_in(g->loop, ms);
 }
 
 // Rate: a bucket of thousandths. By the clock and not by the loop's time, which stands still during the commit of a turn: after a slow one

@@ -101,7 +101,7 @@ void state_free(struct object_state *os)
 void engine_queue(struct engine *g, const char *key, int64_t delay_ms, enum workq_prio prio, const char *why)
 {
     struct err e = ERR_INIT;
-    if (workq_push(g->q, key, loop_now(g->env->loop) + delay_ms, prio, why, &e) < 0)
+    if (workq_push(g->q, key, loop_in(g->env->loop, delay_ms), prio, why, &e) < 0)
         log_error("engine", "not-queued key=%s error=\"%s\"", key, e.msg);
 }
 

@@ -104,6 +104,32 @@ static void tick_init(struct tick *k, struct rig *r)
     timer_init(&k->t, on_tick);
 }
 
+static void use_up_100_ms(struct tick *k)
+{
+    fake_clock_advance(&k->r->fc, 100);
+    timer_in(k->r->l, &k->other->t, 50);
+}
+
+// What the server asked us to wait for must not be over earlier because an fsync came before it in the turn.
+static void test_delay_late_in_a_turn(void)
+{
+    struct rig r;
+    struct tick slow, after;
+    rig_init(&r);
+    tick_init(&slow, &r);
+    tick_init(&after, &r);
+    slow.then = use_up_100_ms;
+    slow.other = &after;
+    int64_t start = loop_now(r.l);
+    timer_in(r.l, &slow.t, 10);
+    turn(&r, -1);
+    is_int(loop_now(r.l), start + 10, "the turn's time stands still");
+    is_int(loop_in(r.l, 0), start + 10, "no delay is now, in this turn");
+    turn(&r, -1);
+    is_int(after.fired_at, start + 160, "a delay counts from the moment in which it is asked for");
+    loop_free(r.l);
+}
+
 static void test_timer_basics(void)
 {
     struct rig r;
@@ -676,6 +702,7 @@ static void test_real_timer(void)
 int main(void)
 {
     test_timer_basics();
+    test_delay_late_in_a_turn();
     test_timer_order();
     test_timer_reentry();
     test_timer_memory();
