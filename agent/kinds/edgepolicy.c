@@ -73,14 +73,14 @@ static struct json *node_labels(const struct kind_env *env)
     return labels != NULL ? json_copy(labels) : json_object();
 }
 
-// Without the EdgeNode nothing is known of its labels: what was selected stays so. A node's name needs no label.
+// A node's name needs no label. Of the others nothing is known without the EdgeNode: what was selected stays so.
 static bool is_for_us(const struct kind_env *env, const struct policy_doc *d, bool before)
 {
     struct json *labels AUTO_JSON = d->nodes.n > 0 ? node_labels(env) : NULL;
-    if (d->nodes.n == 0)
+    if (d->nodes.n == 0 || (labels == NULL && before))
         return true;
-    if (labels == NULL)
-        return before;
+    if (labels == NULL && (labels = json_object()) == NULL)
+        return false;
     if (json_get(labels, "kubernetes.io/hostname") == NULL)
         json_set_str(labels, "kubernetes.io/hostname", env->node);
     return policy_labels_match(&d->nodes, labels);

@@ -120,6 +120,19 @@ static void test_shared(void)
     rig_end(&r);
 }
 
+// The first that a node hears after its store was lost may be its policies.
+static void test_selected_before_the_node_is_known(void)
+{
+    rig_start(&r);
+    rig_apply_in(&r, POLICY_SHARED_NS, POLICY, "fleet",
+                 "{\"sync\":{\"interval\":\"20s\"},\"nodeSelector\":{\"matchLabels\":{\"kubernetes.io/hostname\":\"edge-1\"}}}");
+    rig_apply_in(&r, POLICY_SHARED_NS, POLICY, "site",
+                 "{\"sync\":{\"interval\":\"30s\"},\"priority\":5,\"nodeSelector\":{\"matchLabels\":{\"site\":\"north\"}}}");
+    rig_run(&r, SETTLE_MS);
+    is_int(interval(), 20000, "a policy that names the node is in force without its EdgeNode, one by a label is not");
+    rig_end(&r);
+}
+
 // --- What waits for a window
 
 #define CLOSED "{\"maintenance\":{\"windows\":[{\"schedule\":\"0 0 29 2 *\",\"duration\":\"1m\"}]}}"
@@ -359,6 +372,7 @@ int main(void)
     rig_end(&r);
     test_last_good();
     test_shared();
+    test_selected_before_the_node_is_known();
     test_waiting();
     test_config_waits();
     test_job_waits();
