@@ -322,6 +322,7 @@ static int open_agent(struct process *p, struct err *e)
         .config = p->config,
         .node = p->node,
         .ns = p->ns,
+        .cluster = p->cred.cluster,
         .unauthorized = on_unauthorized,
         .credential = describe_credential,
         .restart = on_restart,

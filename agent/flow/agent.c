@@ -411,7 +411,7 @@ static int make_network(struct agent *a, const struct agent_conf *c, struct err 
     struct sync_conf sc = { .config = a->config,
                             .ns = a->ns,
                             .node = a->node,
-                            .ca_fingerprint = c->ca_fingerprint,
+                            .cluster = c->cluster,
                             .changed = on_changed,
                             .gone = on_gone,
                             .swept = on_swept,

@@ -75,7 +75,7 @@ struct agent {
 struct agent_conf {
     const struct config *config;
     const char *node, *ns;
-    const char *ca_fingerprint;
+    const char *cluster; // as in struct sync_conf; read in agent_start() alone
     void (*unauthorized)(void *ctx);
     void (*link_changed)(void *ctx, enum link_state s, const char *why); // may be NULL
     void (*credential)(void *ctx, struct agent_credential *out);         // may be NULL

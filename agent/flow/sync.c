@@ -206,6 +206,7 @@ void sync_settled(struct sync *s)
 
 // The check: uid of kube-system; uid and phase of our own namespace; may specs be taken (that is the lease)? and, where the lease did not
 // tell already: did the resourceVersion go backwards?
+#define CLUSTER_UID "cluster_uid" // of the store: kube-system's
 enum { STEP_CLUSTER, STEP_NAMESPACE, STEP_ADMISSION, STEP_RV, STEPS };
 
 static void check_next(struct sync *s);
@@ -308,7 +309,7 @@ static void check_kube_system(struct sync *s, const struct err *e)
         sync_link_down(s, &pe);
         return;
     }
-    int rc = e == NULL ? same_as_known(s, "cluster_uid", v.uid, &pe) : 0;
+    int rc = e == NULL ? same_as_known(s, CLUSTER_UID, v.uid, &pe) : 0;
     if (rc == E_CONFLICT)
         sync_identity_lost(s, "another cluster answers at this address (kube-system has uid %s)", v.uid);
     else if (rc < 0)
@@ -642,6 +643,17 @@ static int add_kind(void *ctx, const struct kind *k)
     return rc;
 }
 
+// A store that was lost must not make whichever cluster answers first ours: the identity's own file knows better.
+static void know_cluster(struct sync *s)
+{
+    char known[128];
+    struct err e = ERR_INIT;
+    if (s->conf.cluster != NULL && db_meta_get(s->db, CLUSTER_UID, known, sizeof(known), NULL) == E_NOTFOUND &&
+        db_meta_set(s->db, CLUSTER_UID, s->conf.cluster, &e) < 0)
+        log_error("sync", "cluster-not-noted error=\"%s\"", e.msg);
+    s->conf.cluster = NULL; // the caller's, who may read its identity again
+}
+
 int sync_start(struct sync *s, struct err *e)
 {
     if (registry_each(s->registry, add_kind, s) < 0)
@@ -650,6 +662,7 @@ int sync_start(struct sync *s, struct err *e)
     int rc = cache_each_key(s->cache, NULL, note_row, s, e);
     if (rc < 0)
         return rc;
+    know_cluster(s);
     s->down_since_ms = loop_now(s->loop);
     report(s, LINK_OFFLINE, "starting");
     try_now(s);
@@ -703,7 +716,7 @@ void sync_resync(struct sync *s, bool accept)
         s->held[0] = '\0';
         if (s->lost) { // the owner says so: what answers now is our cluster and namespace
             struct err e = ERR_INIT;
-            if (db_meta_set(s->db, "cluster_uid", NULL, &e) < 0 || db_meta_set(s->db, "namespace_uid", NULL, &e) < 0)
+            if (db_meta_set(s->db, CLUSTER_UID, NULL, &e) < 0 || db_meta_set(s->db, "namespace_uid", NULL, &e) < 0)
                 log_error("sync", "identity-not-accepted error=\"%s\"", e.msg);
         }
     }

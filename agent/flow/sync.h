@@ -23,7 +23,7 @@ const char *link_state_word(enum link_state s); // "Offline" ...
 struct sync_conf {
     const struct config *config;
     const char *ns, *node;
-    const char *ca_fingerprint; // part of the cluster identity
+    const char *cluster; // uid of kube-system as the node's identity has it, counts while the store knows none; NULL = not told
     // Hooks upward.
     void (*changed)(void *ctx, const char *key);                    // cache row new or changed
     void (*gone)(void *ctx, const char *key, const char *uid);      // proven gone; the cache row is removed in this transaction

@@ -471,6 +471,31 @@ static void other_cluster_of_same_names(void)
     is_over(w, "field 18", "an empty namesake");
 }
 
+// The store is lost while another cluster answers: the identity still knows which one is ours.
+static void other_cluster_without_store(void)
+{
+    char system[40];
+    struct world *w = world_at_work("auto");
+    snprintf(system, sizeof(system), "%s", w->cluster);
+    set_uid(w, "kube-system", "99999999-0000-4000-8000-000000000001");
+    sim_each_object(o, &w->server) o->hidden = strcmp(o->type->group, "edge.limpet.dev") == 0;
+    sim_server_restart(&w->server);
+    agent_kill(w, INT64_MAX);
+    sim_disk_remove(&w->disk, "/var/lib/limpet/limpet.db");
+    sim_disk_remove(&w->disk, "/var/lib/limpet/limpet.db-wal");
+    witness_store_lost(w);
+    rules_store_lost(w);
+    agent_start_now(w);
+    world_live(w, 5 * MINUTE);
+    is_int(link_of(w), LINK_IDENTITY_LOST, "field 18: without a store: an empty namesake is no cluster of ours");
+    is_int(running(w), 2, "field 18: without a store: what runs is kept");
+    set_uid(w, "kube-system", system);
+    sim_each_object(o, &w->server) o->hidden = false;
+    sim_server_compact(&w->server);
+    becomes_right(w, 5 * MINUTE, "field 18: without a store: ours is known again");
+    world_end(w, "field 18");
+}
+
 // The owner joins the node anew: another namespace is then what he means. What is missing there stays for the hold, nothing else waits.
 static void joined_anew(void)
 {
@@ -717,6 +742,7 @@ int main(void)
     cut_and_hidden("auto");
     cut_and_hidden("list");
     other_cluster_of_same_names();
+    other_cluster_without_store();
     joined_anew();
     crd_comes_later();
     clock_steps();

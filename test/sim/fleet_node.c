@@ -7,7 +7,6 @@
 #include "fleet.h"
 #include "kinds/edgeapp_spec.h"
 
-#define CA "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 #define FILE_PATH "/etc/app/fleet.conf"
 
 enum { SPIN_MAX = 20000, REPLICAS = 2, SPEC_MAX = 400, SPEC_MEMORY = 1 << 20 };
@@ -143,9 +142,7 @@ static void switch_on(struct sim_event *ev)
     struct fleet_node *n = container_of(ev, struct fleet_node, next);
     struct err e = ERR_INIT;
     struct agent_seams seams = { .loop = n->loop, .clock = &n->clock.clock, .port = n->port };
-    struct agent_conf conf = {
-        .config = &n->config, .node = n->name, .ns = n->ns, .ca_fingerprint = CA, .link_changed = on_link, .ctx = n
-    };
+    struct agent_conf conf = { .config = &n->config, .node = n->name, .ns = n->ns, .link_changed = on_link, .ctx = n };
     log_set_sink(keep_line, n);
     seams.disk = sim_disk_for(&n->disk, n->loop);
     seams.transport = sim_net_for(&n->net, n->loop);

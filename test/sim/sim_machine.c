@@ -6,8 +6,6 @@
 #include "base/log.h"
 #include "sim_world.h"
 
-#define CA "sha256:0000000000000000000000000000000000000000000000000000000000000000"
-
 // --- The log
 
 static void keep_line(void *ctx, const char *line, size_t len)
@@ -84,7 +82,7 @@ static int try_to_start(struct world *w, struct err *e)
     struct agent_conf conf = { .config = &w->config,
                                .node = SIM_NODE,
                                .ns = SIM_NS,
-                               .ca_fingerprint = CA,
+                               .cluster = w->cluster,
                                .unauthorized = on_unauthorized,
                                .link_changed = on_link,
                                .ctx = w };
@@ -296,6 +294,8 @@ void world_init(struct world *w, uint64_t seed, bool verbose)
     log_set_sink(keep_line, w);
     sim_disk_init(&w->disk, &w->sim);
     sim_server_init(&w->server, &w->sim);
+    const struct sim_type *namespaces = sim_type_find(&w->server, "", "v1", "namespaces");
+    snprintf(w->cluster, sizeof(w->cluster), "%s", sim_store_get(&w->server, namespaces, "", "kube-system")->uid);
     sim_net_init(&w->net, &w->sim, &w->server);
     w->loop = sim_loop_new(&w->sim, &w->clock);
     sim_port_init(&w->port, &w->sim, w->loop);

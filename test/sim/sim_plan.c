@@ -182,10 +182,10 @@ static void plan_chaos(struct plan *p, struct sim_rng *r, enum sim_phase phase)
     p->length_ms[phase] = at_ms;
 }
 
-// (A restored database or another cluster an agent without a store could not tell from the right one.)
+// (An agent without a store could not tell a restored database from the right one. Another cluster it can, by its identity.)
 static bool may_lose_store(int64_t doubt)
 {
-    return doubt != DOUBT_RESTORED && doubt != DOUBT_OTHER_CLUSTER && doubt != DOUBT_NAMESAKE;
+    return doubt != DOUBT_RESTORED;
 }
 
 static void plan_doubt(struct plan *p, struct sim_rng *r)

@@ -131,6 +131,7 @@ struct world {
     int64_t life_us; // true time when the last one was started
     // What the seed made of it.
     const char *mode;
+    char cluster[40]; // uid of kube-system when the node was joined, as its identity has it
     int64_t max_events;
     struct managed_path paths[PATHS];
     struct sim_event minute;
