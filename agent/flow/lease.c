@@ -36,7 +36,7 @@ struct lease {
     char other[64], other_renew[64];
     int64_t other_seen_ms, other_duration_ms;
     bool standby, told;
-    int64_t written_ms; // the duration that the server has from us
+    int64_t asked_ms, written_ms; // the duration asked for last; the one that the server has from us, 0 = nobody knows, it is being asked
 };
 
 static void read_lease(struct lease *l);
@@ -111,7 +111,8 @@ static struct json *full_spec(struct lease *l)
     now_micro(l, now);
     json_set_str(spec, "holderIdentity", l->holder);
     json_set_int(spec, "leaseDurationSeconds", l->conf.duration_ms / 1000);
-    l->written_ms = l->conf.duration_ms;
+    l->asked_ms = l->conf.duration_ms;
+    l->written_ms = 0;
     json_set_str(spec, "acquireTime", now);
     json_set_str(spec, "renewTime", now);
     return spec;
@@ -187,6 +188,8 @@ static void held(struct lease *l)
         failed(l, &e);
         return;
     }
+    if (l->state != L_HELD) // it was more than a renewal
+        l->written_ms = l->asked_ms;
     l->state = L_HELD;
     again_in(l, l->conf.renew_ms);
     set_role(l, true);

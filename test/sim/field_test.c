@@ -471,6 +471,22 @@ static void other_cluster_of_same_names(void)
     is_over(w, "field 18", "an empty namesake");
 }
 
+// The duration that a lease lasts is told again when the request that told it got no answer.
+static void lease_told_without_answer(void)
+{
+    struct world *w = world_at_work("watch");
+    sim_net_link(&w->net, NET_DROPS_OUT);
+    lease_tune(w->agent->lease, 77000, 11000);
+    world_live(w, MINUTE);
+    sim_net_link(&w->net, NET_FINE);
+    world_live(w, 5 * MINUTE);
+    int64_t s = 0;
+    const struct sim_object *o = sim_server_find(&w->server, "leases", SIM_NODE);
+    ok(json_i64(json_path(o->json, "spec.leaseDurationSeconds"), &s) && s == 77,
+       "the lease lasts as long as it was tuned to, %" PRId64 " s", s);
+    world_end(w, "lease");
+}
+
 // The store is lost while another cluster answers: the identity still knows which one is ours.
 static void other_cluster_without_store(void)
 {
@@ -743,6 +759,7 @@ int main(void)
     cut_and_hidden("list");
     other_cluster_of_same_names();
     other_cluster_without_store();
+    lease_told_without_answer();
     joined_anew();
     crd_comes_later();
     clock_steps();
