@@ -134,22 +134,15 @@ void cfg_tell_released(struct pass *p, const char *path, enum cfg_release what)
     }
 }
 
-// A copy that is lost or damaged cannot be put back, now or later: the file stays, and somebody hears of it.
 int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion policy, struct err *e)
 {
-    struct err why = ERR_INIT;
     struct cfg_run *run = p->state;
     enum cfg_release what;
     int rc = cfg_release_plan(p->env, r, policy, &what, e);
+    if (rc == 0)
+        rc = cfg_release_do(p->env, p->key, r, &what, e);
     if (rc < 0)
         return rc;
-    rc = cfg_release_do(p->env, p->key, r, what, &why);
-    if (what == CFG_RESTORED && (rc == E_NOTFOUND || rc == E_CORRUPT))
-        what = CFG_NO_BACKUP;
-    else if (rc < 0) {
-        *e = why;
-        return rc;
-    }
     cfg_tell_released(p, r->path, what);
     run->tidied = false; // the copy goes when this is durable
     return cfg_record_delete(p->env->db, p->key, r->path, e);

@@ -236,11 +236,24 @@ static int put_back(const struct kind_env *env, const char *key, const struct cf
     return cfg_version_write(env, r->path, buf_str(&content), content.len, &r->backup, e);
 }
 
-int cfg_release_do(const struct kind_env *env, const char *key, const struct cfg_record *r, enum cfg_release what, struct err *e)
+static int restore(const struct kind_env *env, const char *key, const struct cfg_record *r, enum cfg_release *what, struct err *e)
 {
-    switch (what) {
+    struct err why = ERR_INIT;
+    int rc = put_back(env, key, r, &why);
+    if (rc == E_NOTFOUND || rc == E_CORRUPT) {
+        *what = CFG_NO_BACKUP;
+        return 0;
+    }
+    if (rc < 0)
+        *e = why;
+    return rc;
+}
+
+int cfg_release_do(const struct kind_env *env, const char *key, const struct cfg_record *r, enum cfg_release *what, struct err *e)
+{
+    switch (*what) {
     case CFG_RESTORED:
-        return put_back(env, key, r, e);
+        return restore(env, key, r, what, e);
     case CFG_REMOVED:
         return env->disk->ops->unlink(env->disk, r->path, FS_GUARDED, e);
     case CFG_UNTOUCHED:

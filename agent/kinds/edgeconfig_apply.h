@@ -46,7 +46,8 @@ enum cfg_release { CFG_UNTOUCHED, CFG_RESTORED, CFG_REMOVED, CFG_FOREIGN, CFG_NO
 // What a release would do, without doing it.
 int cfg_release_plan(const struct kind_env *env, const struct cfg_record *r, enum cfg_deletion policy, enum cfg_release *out,
                      struct err *e) MUST_USE;
-// Does it. Running it twice does nothing the second time.
-int cfg_release_do(const struct kind_env *env, const char *key, const struct cfg_record *r, enum cfg_release what, struct err *e) MUST_USE;
+// Does it. Running it twice does nothing the second time. A copy that is lost or damaged cannot be put back, now or later: the file stays, and
+// *what says CFG_NO_BACKUP.
+int cfg_release_do(const struct kind_env *env, const char *key, const struct cfg_record *r, enum cfg_release *what, struct err *e) MUST_USE;
 
 #endif

@@ -146,7 +146,7 @@ static int release_all(struct cfg_pass *w, enum cfg_release *done, struct err *e
             continue;
         int rc = cfg_release_plan(w->env, r, w->spec.deletion, &done[i], e);
         if (rc == 0)
-            rc = cfg_release_do(w->env, w->p->key, r, done[i], e);
+            rc = cfg_release_do(w->env, w->p->key, r, &done[i], e);
         if (rc < 0)
             return rc;
     }

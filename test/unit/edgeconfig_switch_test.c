@@ -207,6 +207,25 @@ static void test_one_leaves(void)
     rig_end(&r);
 }
 
+// A store that went back to before a damage speaks of copies that were used up since.
+static void test_one_leaves_without_copy(void)
+{
+    struct rig r;
+    char command[200];
+    start(&r);
+    rig_write(&r, "/etc/b", "theirs", 0640);
+    rig_apply(&r, CFG, TWO("one", "one") "}");
+    rig_run(&r, SETTLE_MS);
+    snprintf(command, sizeof(command), "rm -rf '%s'/*", rig_path(&r, "/var/lib/limpet/backup"));
+    ok(system(command) == 0, "the copies are lost");
+    rig_apply(&r, CFG, "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"two\"}]}");
+    rig_run(&r, SETTLE_MS);
+    ok(both_are(&r, "two", "one"), "what cannot be put back stays, and holds up nothing else");
+    is_str(rig_condition(&r, CFG, "Ready"), "True AllApplied", "the change is made");
+    is_int(rig_events(&r, "KeptNoBackup"), 1, "and somebody hears of it");
+    rig_end(&r);
+}
+
 // Until the power goes, at most.
 static void run_until_dark(struct rig *r, int64_t ms)
 {
@@ -493,6 +512,7 @@ int main(void)
     test_both();
     test_second_cannot();
     test_one_leaves();
+    test_one_leaves_without_copy();
     test_cut_at_each_effect();
     test_confirmed();
     test_put_back();
