@@ -200,7 +200,8 @@ static int set_stands(struct cfg_pass *w, const enum cfg_release *done, struct e
     for (size_t i = 0; rc == 0 && i < w->spec.n_files; i++)
         rc = is_part(&w->items[i]) ? cfg_item_stands(w, &w->items[i], e) : 0;
     for (size_t i = 0; rc == 0 && i < w->records.n; i++)
-        cfg_tell_released(w->p, w->records.items[i].path, done[i]);
+        if (done[i] == CFG_RESTORED || done[i] == CFG_REMOVED) // of what stays it is told when its record goes
+            cfg_tell_released(w->p, w->records.items[i].path, done[i]);
     if (rc < 0)
         return rc;
     return w->sw.confirm_ms > 0 ? begin_trial(w, e) : put_state(w, SWITCH_NONE, e);
