@@ -129,13 +129,13 @@ static int attach(struct db *db, bool check, struct err *e)
     return 0;
 }
 
-// One read that fails is no damage yet: whatever is found must be found again by fresh connections.
+// One read that fails is no damage yet: whatever is found must be found again by fresh connections. All of the file is looked at, whoever
+// closed it: a start that failed at a damaged page would fail at each further try, and there is no turn yet in which that could be mended.
 static int attach_surely(struct db *db, struct err *e)
 {
-    bool unclean = stopped_uncleanly(db);
     int r = E_CORRUPT;
     for (int i = 0; i < DB_READ_TRIES && r == E_CORRUPT; i++)
-        r = attach(db, unclean, e);
+        r = attach(db, true, e);
     return r;
 }
 

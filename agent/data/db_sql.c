@@ -186,5 +186,6 @@ int db_quick_check(struct sqlite3 *sq, struct err *e)
     if (r == 0 && (said == NULL || strcmp(said, "ok") != 0))
         r = err_set(e, E_CORRUPT, "store: %s", said != NULL ? said : "unreadable");
     sqlite3_finalize(st);
+    sqlite3_db_release_memory(sq); // the page cache is full of what nobody may ask for
     return r;
 }
