@@ -232,7 +232,9 @@ static int mend_records(struct cfg_pass *w, struct err *e)
     for (size_t i = 0; rc == 0 && i < w->sw.n; i++) {
         const struct cfg_undo *u = &w->sw.files[i];
         struct cfg_record *r = cfg_record_of(&w->records, u->path);
-        if (r == NULL)
+        if (u->lost) // what lies there may well be what its record says
+            cfg_tell_released(w->p, u->path, CFG_NO_BACKUP);
+        if (r == NULL || u->lost)
             continue;
         if (!u->ours) {
             rc = cfg_record_delete(w->env->db, w->p->key, u->path, e);

@@ -167,7 +167,7 @@ int cfg_undo_add(const struct kind_env *env, const char *key, struct cfg_switch 
     if (rc == 0 && now.present)
         rc = keep_bytes(env, key, path, &content, e);
     if (rc == 0)
-        s->files[s->n++] = (struct cfg_undo){ path, now.present, now.version, ours };
+        s->files[s->n++] = (struct cfg_undo){ .path = path, .present = now.present, .was = now.version, .ours = ours };
     return rc;
 }
 
@@ -186,21 +186,28 @@ void cfg_staged_name(const char *path, char out[CFG_PATH_MAX + 64])
     snprintf(out, CFG_PATH_MAX + 64, "%.*s.%016" PRIx64 ".limpet-new", (int)(name - path), path, hash_bytes(HASH_SEED, path, strlen(path)));
 }
 
-static int write_back(const struct kind_env *env, const char *key, const struct cfg_undo *u, struct err *e)
+static int write_back(const struct kind_env *env, const char *key, struct cfg_undo *u, struct err *e)
 {
     char file[PATH_MAX], sha[SHA256_HEX];
+    struct err why = ERR_INIT;
     struct buf content AUTO_BUF = BUF_INIT(CFG_BACKUP_MAX);
     cfg_kept_file(env, "undo", key, u->path, file);
-    int rc = fs_read(env->disk, file, CFG_BACKUP_MAX, 0, &content, e);
-    if (rc < 0)
+    int rc = fs_read(env->disk, file, CFG_BACKUP_MAX, 0, &content, &why);
+    if (rc < 0 && rc != E_NOTFOUND) {
+        *e = why;
         return rc;
+    }
     sha256_hex(buf_str(&content), content.len, sha);
-    if (strcmp(sha, u->was.sha) != 0)
-        return err_set(e, E_CORRUPT, "the copy is damaged");
+    u->lost = rc == E_NOTFOUND || strcmp(sha, u->was.sha) != 0;
+    if (u->lost) {
+        log_warn("edgeconfig", "copy_lost key=%s path=%s", key, u->path);
+        return 0;
+    }
+    log_info("edgeconfig", "put_back key=%s path=%s", key, u->path);
     return cfg_version_write(env, u->path, buf_str(&content), content.len, &u->was, e);
 }
 
-static int restore_one(const struct kind_env *env, const char *key, const struct cfg_undo *u, struct err *e)
+static int restore_one(const struct kind_env *env, const char *key, struct cfg_undo *u, struct err *e)
 {
     struct cfg_actual now;
     char staged[CFG_PATH_MAX + 64];
@@ -211,11 +218,13 @@ static int restore_one(const struct kind_env *env, const char *key, const struct
         rc = cfg_look(env, u->path, &now, NULL, e);
     if (rc < 0 || (now.present == u->present && (!now.present || cfg_version_equal(&now.version, &u->was))))
         return rc;
+    if (u->present)
+        return write_back(env, key, u, e);
     log_info("edgeconfig", "put_back key=%s path=%s", key, u->path);
-    return u->present ? write_back(env, key, u, e) : d->ops->unlink(d, u->path, FS_GUARDED, e);
+    return d->ops->unlink(d, u->path, FS_GUARDED, e);
 }
 
-int cfg_undo_restore(const struct kind_env *env, const char *key, const struct cfg_switch *s, struct err *e)
+int cfg_undo_restore(const struct kind_env *env, const char *key, struct cfg_switch *s, struct err *e)
 {
     int first = 0;
     for (size_t i = s->n; i-- > 0;) {

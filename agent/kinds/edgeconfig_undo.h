@@ -23,6 +23,7 @@ struct cfg_undo {
     bool present;           // something lay there,
     struct cfg_version was; // this
     bool ours;              // the path had a record before this change
+    bool lost;              // not of the intent: its copy is gone or damaged, found by cfg_undo_restore()
 };
 
 struct cfg_switch {
@@ -47,8 +48,9 @@ const struct cfg_undo *cfg_undo_of(const struct cfg_switch *s, const char *path)
 // Keeps what lies at path now and adds it to the set. `path` is borrowed. E_TOOBIG: cannot be kept.
 int cfg_undo_add(const struct kind_env *env, const char *key, struct cfg_switch *s, const char *path, bool ours, struct err *e) MUST_USE;
 // Makes the whole set what it was, whatever is there now; also removes what was staged. Running it twice does nothing the second time. What
-// cannot be put back does not keep the others from it; the first error is returned.
-int cfg_undo_restore(const struct kind_env *env, const char *key, const struct cfg_switch *s, struct err *e) MUST_USE;
+// cannot be put back does not keep the others from it; the first error is returned. A copy that is lost or damaged is no error, for it would
+// be one for ever (a store that went back speaks of copies that were used up): the file stays as it is, and is marked.
+int cfg_undo_restore(const struct kind_env *env, const char *key, struct cfg_switch *s, struct err *e) MUST_USE;
 int cfg_undo_forget(const struct kind_env *env, const char *key, struct err *e) MUST_USE; // removes the bytes
 
 // Where the new content of path lies, in the same directory, before it takes its place.

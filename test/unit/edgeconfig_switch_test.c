@@ -351,6 +351,44 @@ static void test_put_back(void)
     rig_end(&r);
 }
 
+static void lose_copies(struct rig *r)
+{
+    char command[200];
+    snprintf(command, sizeof(command), "rm -rf '%s'/*", rig_path(r, "/var/lib/limpet/undo"));
+    ok(system(command) == 0, "the copies are lost");
+}
+
+// A store that went back to before a damage speaks of copies that were used up since: there is nothing to wait for.
+static void test_put_back_without_copy(void)
+{
+    struct rig r;
+    go_on_trial(&r);
+    lose_copies(&r);
+    rig_run(&r, 40000);
+    ok(both_are(&r, "two", "one"), "what cannot be put back stays");
+    is_str(rig_condition(&r, CFG, "Ready"), "False RolledBack", "the trial is over all the same");
+    is_int(rig_events(&r, "KeptNoBackup"), 1, "and somebody hears of it, once");
+    rig_server(&r, true);
+    rig_apply(&r, CFG, TWO("three", "three") "}");
+    rig_run(&r, SETTLE_MS);
+    ok(both_are(&r, "three", "three"), "another spec is made");
+    is_str(rig_condition(&r, CFG, "Ready"), "True AllApplied", "as always");
+    rig_end(&r);
+}
+
+// Another spec comes while the copies of the change that is under way are lost.
+static void test_another_spec_without_copy(void)
+{
+    struct rig r;
+    go_on_trial(&r);
+    lose_copies(&r);
+    rig_apply(&r, CFG, TWO("three", "three") "}");
+    rig_run(&r, SETTLE_MS);
+    ok(both_are(&r, "three", "three"), "the next spec is made from what lies there");
+    is_str(rig_condition(&r, CFG, "Ready"), "True AllApplied", "and stands");
+    rig_end(&r);
+}
+
 static void test_restart_on_trial(void)
 {
     struct rig r;
@@ -516,6 +554,8 @@ int main(void)
     test_cut_at_each_effect();
     test_confirmed();
     test_put_back();
+    test_put_back_without_copy();
+    test_another_spec_without_copy();
     test_restart_on_trial();
     test_reboot_on_trial();
     test_trial_without_clock();
