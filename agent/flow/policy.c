@@ -289,6 +289,9 @@ int policy_new(struct policy **out, const struct policy_conf *c, struct err *e)
     timer_init(&p->edge, on_edge);
     policy_merge(&p->merged, &p->docs, p->pinned);
     policy_recall_offline(p);
+    p->ended.ended = policy_kept;
+    if (p->conf.db != NULL)
+        db_hook_add(p->conf.db, &p->ended);
     p->effective = *c->config;
     policy_look(p);
     p->conf.changed = c->changed;
@@ -301,6 +304,8 @@ void policy_free(struct policy *p)
     if (p == NULL)
         return;
     timer_cancel(p->conf.loop, &p->edge);
+    if (p->conf.db != NULL)
+        db_hook_del(&p->ended);
     list_each_safe(n, tmp, &p->docs)
         policy_doc_free(container_of(n, struct policy_doc, link));
     free(p);

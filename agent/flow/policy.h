@@ -172,7 +172,10 @@ struct policy {
     int64_t since_ms;   // boot-time: when this stretch of being offline began
     int64_t carried_ms; // of it, from before that
     int64_t kept_ms;    // what the store knows
-    size_t stage;       // how many of the rules' times have passed
+    struct db_hook ended;
+    bool keeping;    // something of it is in the transaction that is open
+    bool keep_again; // and was lost with the last one
+    size_t stage;    // how many of the rules' times have passed
 };
 
 int policy_new(struct policy **out, const struct policy_conf *c, struct err *e) MUST_USE;
@@ -188,9 +191,11 @@ void policy_go_on(struct policy *p);
 void policy_look(struct policy *p);
 void policy_link(struct policy *p, bool online);   // offline: the server was lost
 int64_t policy_offline_ms(const struct policy *p); // 0 = online
-// Once a minute: remembers how long we have been offline, so that a reboot does not begin anew. Writes seldom, or `now`.
+// Once a minute: remembers how long we have been offline, so that a reboot does not begin anew. Writes seldom, or `now`, and what a
+// transaction that failed took with it.
 void policy_keep_offline(struct policy *p, bool now);
 void policy_recall_offline(struct policy *p); // by policy_new()
+void policy_kept(struct db_hook *h, int cls);
 
 // For the engine. No windows: everything is allowed, always.
 bool policy_has_windows(const struct policy *p);

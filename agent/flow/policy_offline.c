@@ -87,26 +87,41 @@ static void write_down(struct policy *p, int64_t offline_ms, bool now)
         log_warn("policy", "offline-time-not-kept error=\"%s\"", e.msg);
     else if (now)
         p->kept_ms = offline_ms;
+    p->keeping = p->keeping || (rc == 0 && now);
+    if (now)
+        p->keep_again = rc < 0;
 }
 
-// Each loss of power costs at most an eighth of the time, and a month offline some seventy small writes.
-void policy_keep_offline(struct policy *p, bool now)
+void policy_kept(struct db_hook *h, int cls)
 {
-    int64_t ms = policy_offline_ms(p);
-    if (p->online || p->conf.db == NULL || p->merged.v.offline.n == 0)
-        return;
-    write_down(p, ms, now || ms - p->kept_ms >= MAX(p->kept_ms / KEEP_PART, (int64_t)KEEP_FIRST_MS));
+    struct policy *p = container_of(h, struct policy, ended);
+    p->keep_again = p->keep_again || (p->keeping && cls != 0);
+    p->keeping = false;
 }
 
 static void forget(struct policy *p)
 {
     char text[160];
     struct err e = ERR_INIT;
-    if (p->conf.db == NULL || db_meta_get(p->conf.db, META, text, sizeof(text), NULL) < 0)
-        return;
-    if (db_meta_set(p->conf.db, META, NULL, &e) < 0)
+    int rc = p->conf.db != NULL ? db_meta_get(p->conf.db, META, text, sizeof(text), &e) : E_NOTFOUND;
+    p->keeping = rc == 0;
+    if (rc == 0)
+        rc = db_meta_set(p->conf.db, META, NULL, &e);
+    p->keep_again = rc < 0 && rc != E_NOTFOUND;
+    if (p->keep_again)
         log_warn("policy", "offline-time-not-forgotten error=\"%s\"", e.msg);
     p->kept_ms = 0;
+}
+
+// Each loss of power costs at most an eighth of the time, and a month offline some seventy small writes.
+void policy_keep_offline(struct policy *p, bool now)
+{
+    int64_t ms = policy_offline_ms(p);
+    if (p->online && p->keep_again)
+        forget(p);
+    if (p->online || p->conf.db == NULL || p->merged.v.offline.n == 0)
+        return;
+    write_down(p, ms, now || p->keep_again || ms - p->kept_ms >= MAX(p->kept_ms / KEEP_PART, (int64_t)KEEP_FIRST_MS));
 }
 
 // Of another boot only as much as two trusted clocks say has passed since; without them the time switched off does not count.

@@ -315,6 +315,31 @@ static void test_offline_time(void)
     policy_free(policy);
 }
 
+// What a transaction that failed took with it is written again, be it that we are offline or that we are not any more.
+static void test_offline_time_is_lost(void)
+{
+    start();
+    policy_link(policy, true);
+    rig_commit();
+    put(OWN "/o", "{\"offline\":[{\"behavior\":\"Stop\",\"after\":\"1h\"}]}");
+    policy_link(policy, false);
+    pass_time(3600000);
+    ok(is_stopped(), "offline for an hour");
+    db_rollback(rig_db);
+    policy_keep_offline(policy, false);
+    ok(db_dirty(rig_db), "the next minute writes it down again");
+    restart(true, 0, false);
+    ok(is_stopped(), "for the next boot to know");
+    policy_link(policy, true);
+    db_rollback(rig_db);
+    policy_keep_offline(policy, false);
+    ok(db_dirty(rig_db), "as it does what has been forgotten");
+    restart(true, 0, false);
+    ok(!is_stopped(), "and that it is over");
+    rig_clock.synced = true;
+    policy_free(policy);
+}
+
 // A device that loses power each day gets on all the same, and does not write all the time.
 static void test_offline_writes(void)
 {
@@ -352,6 +377,7 @@ int main(void)
     test_rules();
     test_metered_and_maintenance();
     test_offline_time();
+    test_offline_time_is_lost();
     test_offline_writes();
     db_close(rig_db);
     loop_free(loop);
