@@ -161,17 +161,18 @@ static void report(struct pass *p, const struct kept *k, const struct err *refus
         status_cond(s, "Ready", COND_TRUE, "NotSelected", "its nodeSelector does not match the labels of this node");
 }
 
-// Where no status may be written.
-static void tell_event(struct pass *p, const struct err *refused)
+// Where no status may be written. False: the EdgeNode that it is about is not known yet.
+static bool tell_event(struct pass *p, const struct err *refused)
 {
     char key[KEY_MAX];
     struct err e = ERR_INIT;
     const struct kind_env *env = p->env;
     if (key_make(key, kind_edgenode.type.plural, env->ns, env->node, &e) < 0)
-        return;
+        return true;
     struct object_state *node = engine_state_of(env->engine, key);
     if (node != NULL)
         engine_event(env->engine, node, true, "PolicyRefused", "Validate", "EdgePolicy %s/%s: %s", p->ns, p->name, refused->msg);
+    return node != NULL;
 }
 
 static bool is_shared(const struct pass *p)
@@ -209,9 +210,8 @@ static int refuse(struct pass *p, struct kept *k, const struct err *refused, str
         (void)json_ok();
         k->json = json_object();
     }
-    if (is_shared(p) && !told)
-        tell_event(p, refused);
-    json_set_int(k->json, "refused", p->generation);
+    if (!told && (!is_shared(p) || tell_event(p, refused)))
+        json_set_int(k->json, "refused", p->generation);
     return kept_save(k, p->env->db, p->key, e);
 }
 

@@ -133,6 +133,19 @@ static void test_selected_before_the_node_is_known(void)
     rig_end(&r);
 }
 
+// One that is refused before the EdgeNode is known is told of when it is.
+static void test_refused_before_the_node_is_known(void)
+{
+    rig_start(&r);
+    rig_apply_in(&r, POLICY_SHARED_NS, POLICY, "fleet", "{\"priority\":\"high\"}");
+    rig_run(&r, SETTLE_MS);
+    is_int(rig_events(&r, "PolicyRefused"), 0, "there is nothing that an event could be about");
+    rig_apply(&r, "edgenodes", "edge-1", "{}");
+    rig_run(&r, 700000);
+    is_int(rig_events(&r, "PolicyRefused"), 1, "when there is, it is told, once");
+    rig_end(&r);
+}
+
 // --- What waits for a window
 
 #define CLOSED "{\"maintenance\":{\"windows\":[{\"schedule\":\"0 0 29 2 *\",\"duration\":\"1m\"}]}}"
@@ -373,6 +386,7 @@ int main(void)
     test_last_good();
     test_shared();
     test_selected_before_the_node_is_known();
+    test_refused_before_the_node_is_known();
     test_waiting();
     test_config_waits();
     test_job_waits();
