@@ -50,6 +50,9 @@ struct inst_limits {
     int64_t pids;      // processes and threads
 };
 
+// Where the files of an instance come from, and when the registry is asked for them.
+enum image_pull { IMAGE_PULL_ALWAYS, IMAGE_PULL_MISSING, IMAGE_PULL_NEVER };
+
 struct inst_spec {
     const char *uid;   // unique for this start of this instance: [a-z0-9.-]+, shorter than INST_UID_MAX
     const char *owner; // cache key

@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+
+#include "base/sha256.h"
 
 enum { MS = 1000 };
 
@@ -101,9 +104,73 @@ static void decode_update(struct app_spec *s, const struct field *spec)
     s->rollback = field_bool(&f, "rollback", true);
 }
 
+// --- Container
+
+// What a registry or a command line could take for something else than a name is refused.
+static bool is_image(const char *s)
+{
+    static const char rest[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-";
+    return strchr("._:/@-", s[0]) == NULL && s[strspn(s, rest)] == '\0';
+}
+
+// As Kubernetes: what may have another meaning tomorrow is asked for.
+static enum image_pull default_pull(const char *image)
+{
+    const char *slash = strrchr(image, '/'), *tag = strrchr(slash != NULL ? slash : image, ':');
+    if (strchr(image, '@') != NULL)
+        return IMAGE_PULL_MISSING;
+    return tag == NULL || strcmp(tag, ":latest") == 0 ? IMAGE_PULL_ALWAYS : IMAGE_PULL_MISSING;
+}
+
+// The pull policy is no part of it: it says how the image comes here.
+static void add_image_to_revision(struct app_spec *s, bool own_dir)
+{
+    char text[1024], hex[SHA256_HEX];
+    int n = snprintf(text, sizeof(text), "%s\n%s\n%d%d", s->process.revision, s->image, s->process.n_command > 0, own_dir);
+    sha256_hex(text, (size_t)n, hex);
+    snprintf(s->process.revision, sizeof(s->process.revision), "1-%.12s", hex);
+}
+
+static void check_container(const struct app_spec *s, const struct field *spec)
+{
+    struct field group = field_get(spec, "group"), rlimits = field_get(spec, "rlimits");
+    if (s->process.group != NULL && s->process.user == NULL)
+        field_bad(&group, "needs a user where there is an image");
+    for (size_t i = 0; i < s->process.n_rlimits; i++)
+        if (s->process.rlimits[i].resource == RLIMIT_AS)
+            field_bad(&rlimits, "containers have no limit \"as\"");
+}
+
+static void decode_image(struct app_spec *s, const struct field *spec)
+{
+    static const struct text_rule image_rule = { 1, 512, is_image, "registry/name:tag or registry/name@sha256:..." };
+    static const char *const policies[] = { "Always", "IfNotPresent", "Never", NULL };
+    struct field image = field_get(spec, "image"), policy = field_get(spec, "imagePullPolicy"), dir = field_get(spec, "workingDir"),
+                 command = field_get(spec, "command"), runtime = field_get(spec, "runtime");
+    bool container = s->runtime != NULL && strcmp(s->runtime, RUNTIME_CONTAINER) == 0;
+    s->image = field_text(spec, "image", &image_rule, NULL);
+    if (s->image == NULL) {
+        field_require(&command);
+        if (container)
+            field_bad(&image, "is required for runtime container");
+        if (field_present(&policy))
+            field_bad(&policy, "is about an image, and there is none");
+        return;
+    }
+    if (s->runtime != NULL && !container)
+        field_bad(&runtime, "must be container where there is an image");
+    s->runtime = RUNTIME_CONTAINER;
+    s->pull = (enum image_pull)field_choice(spec, "imagePullPolicy", policies, (int)default_pull(s->image));
+    if (!field_present(&dir))
+        s->process.workdir = NULL;
+    check_container(s, spec);
+    if (spec->d->rc == 0)
+        add_image_to_revision(s, field_present(&dir));
+}
+
 int app_spec_decode(struct app_spec *s, const struct json *spec, const char *node, struct arena *a, struct err *e)
 {
-    static const char *const runtimes[] = { "exec", "systemd", NULL };
+    static const char *const runtimes[] = { "exec", "systemd", RUNTIME_CONTAINER, NULL };
     static const char *const policies[] = { "Always", "OnFailure", "Never", NULL };
     struct decode d = { .arena = a, .err = e };
     struct field f = field_root(&d, spec, "spec");
@@ -113,6 +180,7 @@ int app_spec_decode(struct app_spec *s, const struct json *spec, const char *nod
     process_decode(&s->process, &f);
     struct field runtime = field_get(&f, "runtime");
     s->runtime = field_present(&runtime) ? runtimes[field_choice(&f, "runtime", runtimes, 0)] : NULL;
+    decode_image(s, &f);
     s->replicas = (int)field_int(&f, "replicas", 0, APP_REPLICAS_MAX, 1);
     s->restart = (enum app_restart)field_choice(&f, "restartPolicy", policies, APP_ALWAYS);
     s->suspend = field_bool(&f, "suspend", false);
@@ -139,5 +207,5 @@ int app_exec_env(const struct app_spec *s, int index, const struct account *who,
     char number[16];
     snprintf(number, sizeof(number), "%d", index);
     struct env_var own = { "LIMPET_INSTANCE", arena_strdup(a, number) };
-    return process_exec_env(&s->process, &own, 1, who, a, out, e);
+    return process_exec_env(&s->process, &own, 1, s->image == NULL ? who : NULL, a, out, e);
 }

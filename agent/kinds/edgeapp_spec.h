@@ -10,6 +10,8 @@
 
 enum { APP_REPLICAS_MAX = 32 };
 
+#define RUNTIME_CONTAINER "container"
+
 enum app_restart { APP_ALWAYS, APP_ON_FAILURE, APP_NEVER };
 enum app_probe_kind { PROBE_NONE, PROBE_EXEC, PROBE_HTTP, PROBE_TCP };
 enum app_probe_use { APP_STARTUP, APP_LIVENESS, APP_READINESS, APP_PROBES };
@@ -27,6 +29,8 @@ struct app_spec {
     struct process process;
     char asked[INST_REV_MAX]; // its revision without the values that it refers to: by this a rollout is known
     const char *runtime;      // NULL = as the node has it, until app_spec_runtime() was asked
+    const char *image;        // of a container; NULL = no container
+    enum image_pull pull;
     int replicas;
     int remembered;      // instances whose ends are kept: more than replicas while none may run
     int max_unavailable; // of them at once, while a new revision replaces an older one

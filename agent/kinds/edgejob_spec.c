@@ -64,7 +64,7 @@ int job_spec_decode(struct job_spec *s, const struct json *spec, const char *nod
 {
     static const char *const policies[] = { "Allow", "Forbid", "Replace", NULL };
     struct decode d = { .arena = a, .err = e };
-    struct field f = field_root(&d, spec, "spec");
+    struct field f = field_root(&d, spec, "spec"), command = field_get(&f, "command");
     *s = (struct job_spec){ 0 };
     field_require(&f);
     field_node_name(&f, node);
@@ -76,5 +76,6 @@ int job_spec_decode(struct job_spec *s, const struct json *spec, const char *nod
     s->keep_failed = (int)field_int(&f, "failedJobsHistoryLimit", 0, JOB_HISTORY_MAX, 1);
     s->output_max = (int)field_int(&f, "outputLimitBytes", 0, JOB_OUTPUT_MAX, 1024);
     process_decode(&s->process, &f);
+    field_require(&command);
     return d.rc;
 }

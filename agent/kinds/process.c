@@ -191,8 +191,6 @@ static void decode_logs(struct process *s, const struct field *spec)
 
 static void decode_command(struct process *s, const struct field *spec)
 {
-    struct field command = field_get(spec, "command");
-    field_require(&command);
     s->command = field_command(spec, "command", &s->n_command);
     s->args = field_texts(spec, "args", 0, PROCESS_ARGS_MAX, &text_word, &s->n_args);
 }
@@ -454,9 +452,11 @@ int process_exec_env(const struct process *s, const struct env_var *own, size_t 
     if (vars == NULL)
         return err_set(e, E_TOOBIG, "spec.env: too large for the memory of a pass");
     struct environment all = { s, vars, 0 };
-    add_own(s, "PATH", DEFAULT_PATH, &all, vars);
-    add_own(s, "HOME", who->home[0] != '\0' ? who->home : NULL, &all, vars);
-    add_own(s, "USER", who->name[0] != '\0' ? who->name : NULL, &all, vars);
+    if (who != NULL) {
+        add_own(s, "PATH", DEFAULT_PATH, &all, vars);
+        add_own(s, "HOME", who->home[0] != '\0' ? who->home : NULL, &all, vars);
+        add_own(s, "USER", who->name[0] != '\0' ? who->name : NULL, &all, vars);
+    }
     for (size_t i = 0; i < n_own; i++)
         add_own(s, own[i].name, own[i].value, &all, vars);
     for (size_t i = 0; i < s->n_env; i++)

@@ -46,7 +46,7 @@ struct process {
 
 bool process_is_env_name(const char *s);
 
-// Reads command, args, env, envFrom, user, group, workingDir, rlimits, resources, terminationGracePeriodSeconds and logs. Errors stick in the decode. Texts are
+// Whether a command has to be there is the kind's affair. Reads command, args, env, envFrom, user, group, workingDir, rlimits, resources, terminationGracePeriodSeconds and logs. Errors stick in the decode. Texts are
 // borrowed from the spec.
 void process_decode(struct process *s, const struct field *spec);
 
@@ -61,7 +61,8 @@ bool account_find(struct account *out, const char *passwd, const char *user);
 void process_account(struct disk *d, const struct process *s, struct account *out);
 
 // What it is started with: PATH, HOME, USER and the kind's `own` variables (at most PROCESS_OWN_ENV_MAX) unless the spec sets them, then the
-// spec's; $(NAME) expanded in command and args, unless it is a Secret's: every user of the machine can read those. In arena `a`; texts of the spec are borrowed.
+// spec's; $(NAME) expanded in command and args, unless it is a Secret's: every user of the machine can read those. who NULL: another
+// system's files, whose PATH, HOME and USER are not ours to say. In arena `a`; texts of the spec are borrowed.
 int process_exec_env(const struct process *s, const struct env_var *own, size_t n_own, const struct account *who, struct arena *a,
                      struct exec_env *out, struct err *e) MUST_USE;
 

@@ -53,7 +53,19 @@ static const struct verdict verdicts[] = {
     { "{\"command\":[\"x\"],\"workingDir\":\"srv\"}", "spec.workingDir: must be an absolute path", 0 },
     { "{\"command\":[\"x\"],\"workingDir\":\"/@\"}", "spec.workingDir: must have at most 4000", 4000 },
     { "{\"command\":[\"x\"],\"runtime\":\"exec\"}", NULL, 0 },
-    { "{\"command\":[\"x\"],\"runtime\":\"container\"}", "spec.runtime: must be one of exec, systemd, is \"container\"", 0 },
+    { "{\"command\":[\"x\"],\"runtime\":\"container\"}", "spec.image: is required for runtime container", 0 },
+    { "{\"command\":[\"x\"],\"runtime\":\"docker\"}", "spec.runtime: must be one of exec, systemd, container, is \"docker\"", 0 },
+    { "{\"image\":\"busybox\"}", NULL, 0 },
+    { "{\"image\":\"r.example:5000/a/b@sha256:0\",\"args\":[\"x\"],\"runtime\":\"container\"}", NULL, 0 },
+    { "{\"image\":\"\"}", "spec.image: must not be empty", 0 },
+    { "{\"image\":\"--privileged\"}", "spec.image: must be registry/name:tag", 0 },
+    { "{\"image\":\"a b\"}", "spec.image: must be registry/name:tag", 0 },
+    { "{\"image\":\"@\"}", "spec.image: must have at most 512", 513 },
+    { "{\"image\":\"x\",\"runtime\":\"systemd\"}", "spec.runtime: must be container where there is an image", 0 },
+    { "{\"image\":\"x\",\"imagePullPolicy\":\"Sometimes\"}", "spec.imagePullPolicy: must be one of Always, IfNotPresent, Never", 0 },
+    { "{\"command\":[\"x\"],\"imagePullPolicy\":\"Never\"}", "spec.imagePullPolicy: is about an image, and there is none", 0 },
+    { "{\"image\":\"x\",\"group\":\"0\"}", "spec.group: needs a user where there is an image", 0 },
+    { "{\"image\":\"x\",\"rlimits\":[{\"name\":\"as\",\"soft\":1,\"hard\":1}]}", "spec.rlimits: containers have no limit", 0 },
     { "{\"command\":[\"x\"],\"runtime\":\"systemd\"}", NULL, 0 },
     { "{\"command\":[\"x\"],\"resources\":{\"limits\":{\"cpu\":2,\"memory\":1048576,\"pids\":7}}}", NULL, 0 },
     { "{\"command\":[\"x\"],\"resources\":{}}", NULL, 0 },
@@ -141,7 +153,7 @@ static const struct verdict verdicts[] = {
 };
 
 static struct arena arena;
-static struct json *kept[96]; // the decoded spec borrows from it
+static struct json *kept[160]; // the decoded spec borrows from it
 static size_t n_kept;
 
 static struct app_spec decoded(const char *text)
@@ -252,6 +264,39 @@ static void test_runtime(void)
     is_str(own.process.revision, systemd, "wherever it was said");
     app_spec_runtime(&pinned, "systemd");
     is_str(pinned.process.revision, revision, "exec by name on such a node");
+}
+
+static void test_image(void)
+{
+    static const struct {
+        const char *image;
+        enum image_pull pull;
+    } policies[] = { { "busybox", IMAGE_PULL_ALWAYS },
+                     { "busybox:latest", IMAGE_PULL_ALWAYS },
+                     { "r.example:5000/busybox", IMAGE_PULL_ALWAYS },
+                     { "r.example:5000/busybox:1.36", IMAGE_PULL_MISSING },
+                     { "busybox@sha256:00", IMAGE_PULL_MISSING } };
+    static const char *const different[] = { "{\"image\":\"x:1\"}",
+                                             "{\"image\":\"x:2\"}",
+                                             "{\"image\":\"x:1\",\"workingDir\":\"/\"}",
+                                             "{\"image\":\"x:1\",\"command\":[\"a\"]}",
+                                             "{\"image\":\"x:1\",\"args\":[\"a\"]}",
+                                             "{\"command\":[\"a\"]}" };
+    char text[128];
+    for (size_t i = 0; i < ARRAY_LEN(policies); i++) {
+        snprintf(text, sizeof(text), "{\"image\":\"%s\"}", policies[i].image);
+        is_int(decoded(text).pull, policies[i].pull, "the pull policy of %s", policies[i].image);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(different); i++)
+        for (size_t k = 0; k < i; k++)
+            ok(strcmp(decoded(different[i]).process.revision, decoded(different[k]).process.revision) != 0, "%s is no revision of %s",
+               different[i], different[k]);
+    struct app_spec s = decoded("{\"image\":\"x:1\",\"imagePullPolicy\":\"Never\"}");
+    is_str(s.runtime, "container", "an image is run by runtime container");
+    is_str(s.process.revision, decoded(different[0]).process.revision, "when it is pulled is not part of the revision");
+    ok(s.process.workdir == NULL, "the directory is the image's");
+    app_spec_runtime(&s, "systemd");
+    is_str(s.runtime, "container", "whatever the node's default is");
 }
 
 static void test_limits(void)
@@ -369,6 +414,7 @@ int main(void)
     test_defaults();
     test_revision();
     test_runtime();
+    test_image();
     test_limits();
     test_expand();
     test_exec_env();

@@ -15,7 +15,7 @@ sub output_of {
 
 my @taught = (
     [ 'edgeapp',                      'A program that one machine keeps running.' ],
-    [ 'edgeapp.spec',                 'Only `command` is required.' ],
+    [ 'edgeapp.spec',                 'Only `command`, or an `image`, is required.' ],
     [ 'edgeapp.spec.command',         'No shell takes part' ],
     [ 'edgeapp.spec.restartPolicy',   'doubles up to 5 min' ],
     [ 'edgeapp.spec.restartPolicy',   'ENUM: Always OnFailure Never' ],
