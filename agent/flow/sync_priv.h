@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sync_priv — what the three files of sync share: sync.c (the link), sync_source.c (one source), sync_guard.c (what counts as
-// deleted). Not for anybody else.
+// sync_priv — what the four files of sync share: sync.c (the link), sync_check.c (is it the cluster we know?), sync_source.c (one
+// source), sync_guard.c (what counts as deleted). Not for anybody else.
 #ifndef FLOW_SYNC_PRIV_H
 #define FLOW_SYNC_PRIV_H
 
@@ -115,6 +115,15 @@ void sync_contact(struct sync *s); // the server answered
 bool sync_is_link_error(int cls);
 bool sync_asks_again(struct sync *s, const struct err *e); // counts: a request that broke is worth another one, after sync_again_ms()
 int64_t sync_again_ms(struct sync *s);
+void sync_watch_ended(struct sync *s, int64_t lived_ms);
+void sync_retry_in(struct sync *s, int64_t ms); // the next try to come up; within one, the next question
+void sync_go_up(struct sync *s);                // the check is through
+
+// sync_check.c: ends in sync_go_up(), sync_link_down() or sync_identity_lost().
+int check_init(struct sync *s, struct err *e) MUST_USE; // at boot: reads what the server's answers are compared with
+void check_begin(struct sync *s);
+void check_go_on(struct sync *s);  // asks the question of this step again
+void check_forget(struct sync *s); // the cluster and the namespace that answer next are ours
 int sync_get_namespace(struct sync *s, const char *ns, struct kube_call *c, struct err *e) MUST_USE; // starts the question
 // The one verdict on the own namespace, from the answer. `after` goes before what is said: what made us ask.
 enum ns_verdict {
@@ -126,7 +135,6 @@ enum ns_verdict sync_namespace_verdict(struct sync *s, const struct kube_call *c
 // Of a namespace that is not ours: 0 = it is there and the one we know; E_CONFLICT = another one of that name; else why it proves nothing.
 int sync_shared_namespace(struct sync *s, const char *ns, const struct kube_call *c, const struct err *e, struct err *why);
 int sync_shared_accept(struct sync *s, const char *ns, const struct kube_call *c, struct err *e) MUST_USE; // that is the one from now on
-void sync_watch_ended(struct sync *s, int64_t lived_ms);
 
 // sync_source.c
 int source_add(struct sync *s, const struct kind *k, const char *ns, struct err *e) MUST_USE;
