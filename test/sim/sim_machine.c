@@ -140,6 +140,7 @@ static void clear_away(struct world *w, bool power_cut)
     if (power_cut) {
         if (sim_disk_at(&w->disk, "/run/limpet/store/limpet.db") != NULL) // it had no better place, and said so
             witness_store_rots(w);
+        w->witness.rot_ms = w->sim.now_ms;
         sim_disk_power_cut(&w->disk);
         sim_port_reboot(&w->port);
         sim_clock_reboot(&w->clock);

@@ -122,5 +122,7 @@ struct wanted *gate_start(struct world *w, const struct inst_spec *s, struct wan
 // The newest version that can have been let through, and the oldest one that can still count; UINT64_MAX = nothing waits.
 uint64_t gate_high(struct world *w, const char *name);
 uint64_t gate_low(struct world *w, const char *name);
+// While changes can wait: can this generation of an object be what was let through last?
+bool gate_let_through(struct world *w, const char *key, const char *uid, int64_t generation);
 
 #endif

@@ -76,6 +76,7 @@ static struct version *last_version(struct world *w, const char *key)
 static void add_version(struct world *w, const char *key, const struct status_slot *slot)
 {
     AS_WORLD;
+    int64_t generation = 0;
     struct json *status AUTO_JSON = NULL;
     struct version *v = calloc(1, sizeof(*v));
     if (v == NULL)
@@ -87,6 +88,7 @@ static void add_version(struct world *w, const char *key, const struct status_sl
     if (json_parse(&status, buf_str(&slot->json), slot->json.len, NULL) < 0)
         return;
     v->hash = json_hash(status);
+    v->let_through = json_i64(json_get(status, "observedGeneration"), &generation) && gate_let_through(w, key, v->uid, generation);
     if (strncmp(key, "edgejobs/", 9) == 0)
         rules_job_told(w, key, status);
 }
@@ -129,6 +131,18 @@ static void read_statuses(struct world *w)
     sim_each_object(o, &w->server) if (is_ours(o)) read_status(w, o);
 }
 
+// Of the agent that lives.
+static void look_for_losses(struct world *w)
+{
+    struct db_stats st;
+    db_stats(w->agent->db, &st);
+    const struct db_salvage *s = db_salvaged(w->agent->db);
+    uint64_t lost = (uint64_t)(s->rows_lost + s->times) + st.rows_bad_crc;
+    if (lost != w->witness.salvaged && lost > 0)
+        w->witness.rot_ms = w->sim.now_ms;
+    w->witness.salvaged = lost;
+}
+
 static void look_into_outbox(struct world *w, uint64_t commits)
 {
     w->witness.commits = commits;
@@ -136,6 +150,7 @@ static void look_into_outbox(struct world *w, uint64_t commits)
     w->witness.failures = w->agent->commit_failures;
     if (!w->witness.store_rots && db_salvaged(w->agent->db)->rows_lost > 0)
         witness_store_rots(w);
+    look_for_losses(w);
     w->disk.calm = true;
     w->witness.readable_ms = 0;
     read_events(w);
@@ -171,8 +186,16 @@ void witness_agent_dies(struct world *w)
 void witness_store_rots(struct world *w)
 {
     w->witness.store_rots = true;
+    w->witness.rot_ms = w->sim.now_ms;
     check_forget_paths(w);
     policies_doubtful(w);
+}
+
+// Behind damage in its log a row goes with the next opening, however late it was written. A log that could not be written back may lose its
+// end with each loss of power.
+bool witness_may_lack(struct world *w, int64_t since_ms)
+{
+    return w->witness.store_rots && (w->witness.rot_unread || since_ms <= w->witness.rot_ms);
 }
 
 // What was damaged shows when it is read again. SQLite takes a log up to the first frame that is not as it was written, and goes back to there.
@@ -204,43 +227,45 @@ void witness_store_lost(struct world *w)
 
 // --- What the server takes
 
-// The newest place in the order at which the agent meant to say this.
-static int64_t seq_of(struct world *w, const struct sim_object *o, uint64_t hash)
+// The newest one that says this; NULL = none does.
+static const struct version *version_of(struct world *w, const struct sim_object *o, uint64_t hash)
 {
-    int64_t seq = -1;
+    const struct version *newest = NULL;
     list_each(it, &w->witness.versions) {
         const struct version *v = container_of(it, struct version, link);
-        if (v->hash == hash && strcmp(v->uid, o->uid) == 0)
-            seq = MAX(seq, v->seq);
+        if (v->hash == hash && strcmp(v->uid, o->uid) == 0 && (newest == NULL || v->seq > newest->seq))
+            newest = v;
     }
-    return seq;
+    return newest;
 }
 
 // A commit that failed may have reached the log all the same: it counts when the store is opened anew, and no turn says so.
-static int64_t seq_in_store(struct world *w, const struct sim_object *o, uint64_t hash)
+static const struct version *version_in_store(struct world *w, const struct sim_object *o, uint64_t hash)
 {
     if (w->agent == NULL)
-        return -1;
+        return NULL;
     w->disk.calm = true;
     read_status(w, o);
     w->disk.calm = false;
-    return seq_of(w, o, hash);
+    return version_of(w, o, hash);
 }
 
 static void on_accepted(void *ctx, struct sim_object *o)
 {
     struct world *w = ctx;
     uint64_t hash = json_hash(o->applied);
-    int64_t seq = seq_of(w, o, hash), generation = 0;
-    if (seq < 0)
-        seq = seq_in_store(w, o, hash);
+    int64_t generation = 0;
+    const struct version *v = version_of(w, o, hash);
+    if (v == NULL)
+        v = version_in_store(w, o, hash);
+    int64_t seq = v != NULL ? v->seq : -1;
     (void)!json_i64(json_get(o->applied, "observedGeneration"), &generation);
     if (seq < 0 && !w->witness.store_rots)
         sim_violation(&w->sim, "a status of %s/%s that was never committed, or that speaks of another uid, was sent", o->type->plural,
                       o->name);
     if (w->witness.store_rots)
         sim_note(&w->sim, "server", "a status of %s/%s from a store that rots", o->type->plural, o->name);
-    else if (seq < o->accepted_seq || (generation < o->accepted_generation && !policies_may_wait(w)))
+    else if (v == NULL || seq < o->accepted_seq || (generation < o->accepted_generation && !v->let_through))
         sim_violation(&w->sim, "an older status of %s/%s was taken after a newer one (generation %" PRId64 " after %" PRId64 ")",
                       o->type->plural, o->name, generation, o->accepted_generation);
     if (hash == o->accepted_hash)

@@ -46,6 +46,7 @@ struct version {
     char key[200], uid[OBJ_UID_MAX];
     int64_t seq;
     uint64_t hash;
+    bool let_through; // it can be of what a window let through, while a newer one waits
 };
 
 struct witness {
@@ -58,6 +59,8 @@ struct witness {
     int64_t committed_ms; // when the last of them was seen
     uint64_t failures;    // its commits that had failed then: what was in one may show later
     bool store_rots;      // since then the store may forget, and say older things again
+    int64_t rot_ms;       // when rows may have gone, for the last time
+    uint64_t salvaged;    // losses that the store of this life knows of
     bool rot_unread;      // damaged, and no agent opened it since
     bool log_rots;        // that was in its log
 };
@@ -200,8 +203,9 @@ void witness_fini(struct world *w);
 void witness_turn(struct world *w); // after each turn of the loop
 void witness_agent_dies(struct world *w);
 bool witness_may_have(struct world *w, const char *key, int64_t seq);
-void witness_store_lost(struct world *w); // its order begins anew
-void witness_store_rots(struct world *w); // what it held may be gone, or old again
+void witness_store_lost(struct world *w);                 // its order begins anew
+void witness_store_rots(struct world *w);                 // what it held may be gone, or old again
+bool witness_may_lack(struct world *w, int64_t since_ms); // a row that was written then
 void witness_store_opens(struct world *w);
 void witness_sums_up(struct world *w); // at peace: is every promise kept?
 
