@@ -305,6 +305,18 @@ static void look_at_windows(struct world *w)
         w->policies.closed_ms = w->sim.now_ms;
 }
 
+static void look_at_metered(struct world *w)
+{
+    enum { EVERY_MIN = 15, OPEN_MIN = 3 };
+    int64_t minute = clock_wall_us(&w->clock.clock) / 60000000;
+    bool open = is_calm(w, PASS_MS) && clock_trusted(&w->clock.clock) && minute % EVERY_MIN < OPEN_MIN;
+    each_that_counts(v, w, SAID_METERED) open = open && v != NULL;
+    if (!open)
+        w->policies.metered_ms = INT64_MAX;
+    else if (w->policies.metered_ms == INT64_MAX)
+        w->policies.metered_ms = w->sim.now_ms;
+}
+
 bool policies_may_wait(struct world *w)
 {
     if (!w->policies.on)
@@ -337,6 +349,21 @@ int64_t policies_max_events(struct world *w)
         first = false;
     }
     return most;
+}
+
+// --- The mode
+
+// Within a metered window that one's mode counts. How far the clock of the agent has come is not asked: at the edges both can be.
+unsigned policies_modes(struct world *w)
+{
+    unsigned modes = 0;
+    if (!w->policies.on || w->policies.pinned)
+        return 1U << w->config.sync_mode;
+    policies_refresh(w);
+    bool metered = w->policies.metered_ms < w->sim.now_ms - CLOCK_SEEN_MS;
+    each_that_counts(m, w, SAID_METERED) modes |= m != NULL ? 1U << m->metered_mode : 0;
+    each_that_counts(v, w, SAID_SYNC_MODE) modes |= metered ? 0 : 1U << (v != NULL ? v->sync_mode : (int)w->config.sync_mode);
+    return modes;
 }
 
 static bool duration_can_be(struct world *w, int64_t seconds, int64_t *example)
@@ -452,6 +479,7 @@ void policies_refresh(struct world *w)
         return;
     read_rows(w);
     look_at_windows(w);
+    look_at_metered(w);
 }
 
 void policies_turn(struct world *w)
@@ -462,6 +490,7 @@ void policies_turn(struct world *w)
     note_calm(w);
     note_link(w);
     look_at_windows(w);
+    look_at_metered(w);
     if (p->commits != w->witness.commits) {
         p->commits = w->witness.commits;
         read_rows(w);
@@ -473,6 +502,7 @@ void policies_turn(struct world *w)
     settle(w);
     note_floor(w);
     rules_offline(w);
+    rules_modes(w);
 }
 
 void policies_init(struct world *w)
@@ -480,7 +510,7 @@ void policies_init(struct world *w)
     list_init(&w->policies.said);
     for (int i = 0; i < POLICIES; i++)
         w->policies.known[i].n = 1; // none
-    w->policies.closed_ms = INT64_MAX;
+    w->policies.closed_ms = w->policies.metered_ms = INT64_MAX;
 }
 
 void policies_fini(struct world *w)

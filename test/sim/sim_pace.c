@@ -2,6 +2,7 @@
 // What must be true of the agent's requests at any moment: how many reports at once and in a second, how often it tries a server that does
 // not let it in, and that what was put off with a Retry-After is not asked before that has passed.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim_world.h"
@@ -34,6 +35,45 @@ static bool too_often(int64_t *moments, size_t n, uint64_t *seen, int64_t now_ms
     bool often = *seen > n && now_ms - *slot < span_ms;
     *slot = now_ms;
     return often;
+}
+
+// --- The mode
+
+// How long a stream may last, in seconds; 0 = it is none.
+static int stream_seconds(const struct http_req *r)
+{
+    static const char timeout[] = "timeoutSeconds=";
+    const char *at = strstr(r->url, timeout);
+    if (strcmp(r->method, "GET") != 0 || strstr(r->url, "watch=1") == NULL || at == NULL)
+        return 0;
+    return atoi(at + strlen(timeout));
+}
+
+// A list that is streamed, and a poll, end within two minutes.
+static bool is_long_watch(const struct http_req *r)
+{
+    return stream_seconds(r) > 120;
+}
+
+static void check_mode(struct world *w, const struct http_req *r)
+{
+    enum { LONG = 1U << SYNC_AUTO | 1U << SYNC_WATCH };
+    if (stream_seconds(r) == 0)
+        return;
+    unsigned modes = policies_modes(w);
+    if (modes == 1U << SYNC_LIST || (is_long_watch(r) && (modes & LONG) == 0))
+        sim_violation(&w->sim, "a stream of %d s is opened, and the modes that can be in force are %#x: %.100s", stream_seconds(r), modes,
+                      r->url);
+}
+
+// One that was opened before the mode was another ends.
+void rules_modes(struct world *w)
+{
+    enum { LONG = 1U << SYNC_AUTO | 1U << SYNC_WATCH, PATIENCE_MS = 30 * 1000 };
+    if (w->agent == NULL || sim_net_under_way(&w->net, is_long_watch) == 0 || (policies_modes(w) & LONG) != 0)
+        w->rules.watches_ms = w->sim.now_ms;
+    else if (w->sim.now_ms - w->rules.watches_ms > PATIENCE_MS)
+        sim_violation(&w->sim, "watches are open, and the modes that can be in force are %#x", policies_modes(w));
 }
 
 // --- Retry-After
@@ -94,6 +134,7 @@ void rules_request(struct world *w, const struct http_req *r)
         sim_violation(&w->sim, "the link is tried more than %d times in a minute", RULES_TRIES);
     if (strcmp(r->method, "GET") != 0 && strstr(r->url, "/namespaces/" SIM_SHARED_NS "/") != NULL)
         sim_violation(&w->sim, "%s %.100s: what all nodes share is written to", r->method, r->url);
+    check_mode(w, r);
     if (!is_report(r))
         return;
     if (too_often(u->reports_ms, RULES_REPORTS, &u->n_reports, w->sim.now_ms, 1000))

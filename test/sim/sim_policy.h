@@ -78,9 +78,10 @@ struct policies {
     // Since when the agent of this life could do what it wants to; with a disk that failed in this life it may be in a backoff.
     int64_t calm_ms, life_ms;
     int life, troubled_life;
-    int64_t online_ms; // seen so last
-    int64_t floor_ms;  // it was certainly offline for so long, and knows that for good
-    int64_t closed_ms; // since when no window can have been open; INT64_MAX = one can be
+    int64_t online_ms;  // seen so last
+    int64_t floor_ms;   // it was certainly offline for so long, and knows that for good
+    int64_t closed_ms;  // since when no window can have been open; INT64_MAX = one can be
+    int64_t metered_ms; // since when a metered window is certainly open; INT64_MAX = it need not be
     int64_t looked_ms;
     uint64_t commits; // of the agent, when the gates were looked at
     struct gate gates[APPS + CONFIGS];
@@ -113,6 +114,7 @@ bool policies_forbid_start(struct world *w, unsigned who);
 bool policies_may_wait(struct world *w);  // for a window
 bool policies_make_wait(struct world *w); // no window can have been open for long
 int64_t policies_max_events(struct world *w);
+unsigned policies_modes(struct world *w); // by which the server can be followed now, 1 << enum sync_mode each
 bool policies_have_offline(struct world *w);
 const char *policies_are_right(struct world *w, char why[256]); // at peace
 

@@ -105,6 +105,7 @@ struct rules {
     int64_t reports_ms[RULES_REPORTS], tries_ms[RULES_TRIES];
     uint64_t n_reports, n_tries;
     struct list put_off; // reports with a Retry-After
+    int64_t watches_ms;  // when it was all right that a watch is open, or none was
 };
 
 // What lasts for a while: when it ends.
@@ -229,6 +230,7 @@ void history_deleted(struct world *w, const struct sim_object *o);              
 // sim_pace.c
 void rules_request(struct world *w, const struct http_req *r); // is about to be sent
 void rules_put_off(struct world *w, const struct http_req *r); // the agent was told a Retry-After
+void rules_modes(struct world *w);                             // does it follow the server as policies say?
 void rules_pace_forget(struct world *w);                       // the agent died
 
 // sim_check.c
