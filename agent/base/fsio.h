@@ -56,6 +56,8 @@ struct disk_ops {
     // Another name in the same directory, in place of what has it; durable. E_NOTFOUND, E_INVAL for another directory.
     int (*rename)(struct disk *d, const char *from, const char *to, unsigned flags, struct err *e);
     int (*mkdirs)(struct disk *d, const char *path, uint32_t mode, unsigned flags, struct err *e); // existing is success
+    // An empty directory; absent is success. E_EXISTS: it is not empty, or something is mounted there; E_INVAL: no directory.
+    int (*rmdir)(struct disk *d, const char *path, unsigned flags, struct err *e);
     // Below the agent's own directories only; absent is success. Never follows a symlink nor enters a mount; 64 levels at most.
     int (*rmtree)(struct disk *d, const char *path, struct err *e);
     int (*list)(struct disk *d, const char *path, int (*fn)(void *ctx, const char *name, enum fs_type t), void *ctx,

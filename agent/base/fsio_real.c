@@ -36,6 +36,7 @@ static const struct disk_ops real_ops = {
     .unlink = fs_real_unlink,
     .rename = fs_real_rename,
     .mkdirs = fs_real_mkdirs,
+    .rmdir = fs_real_rmdir,
     .rmtree = fs_real_rmtree,
     .list = fs_real_list,
     .free_bytes = real_free_bytes,

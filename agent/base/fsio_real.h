@@ -74,6 +74,7 @@ bool fs_is_temporary(const char *name); // one of write's own, or its leftover
 
 // fsio_tree.c
 int fs_real_mkdirs(struct disk *d, const char *path, uint32_t mode, unsigned flags, struct err *e);
+int fs_real_rmdir(struct disk *d, const char *path, unsigned flags, struct err *e);
 int fs_real_rmtree(struct disk *d, const char *path, struct err *e);
 int fs_real_list(struct disk *d, const char *path, int (*fn)(void *ctx, const char *name, enum fs_type t), void *ctx, struct err *e);
 

@@ -126,6 +126,32 @@ int fs_real_list(struct disk *d, const char *path, int (*fn)(void *ctx, const ch
     return rc;
 }
 
+// --- remove an empty one
+
+static int remove_empty(const struct fs_place *p, const char *path, struct err *e)
+{
+    if (unlinkat(p->dir, p->name, AT_REMOVEDIR) == 0)
+        return 0;
+    if (errno == ENOTEMPTY || errno == EEXIST || errno == EBUSY)
+        return err_set(e, E_EXISTS, "%s: is not empty", path);
+    return err_sys(e, errno, "%s", path);
+}
+
+int fs_real_rmdir(struct disk *d, const char *path, unsigned flags, struct err *e)
+{
+    AUTO_PLACE struct fs_place p = FS_PLACE_INIT;
+    struct err why = ERR_INIT;
+    struct stat st;
+    int rc = fs_place(fs_real(d), path, flags, &p, &why);
+    if (rc == 0)
+        rc = fs_place_stat(&p, path, flags, &st, &why);
+    if (rc == 0)
+        rc = remove_empty(&p, path, &why);
+    if (rc == 0)
+        return fs_sync_dir(p.dir, path, flags, e);
+    return rc == E_NOTFOUND ? 0 : fs_fail(e, &why);
+}
+
 // --- remove a tree
 
 // Depth-first without recursion or a stack of descriptors: each round removes what it can of one directory, and the first entry that

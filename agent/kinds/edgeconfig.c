@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// edgeconfig — the kind EdgeConfig: files kept as given, with validation before and a command after a change.
+// edgeconfig — the kind EdgeConfig: files and directories kept as given, with validation before and a command after a change.
 //
 // A pass looks at every file, and in this order, each only when needed: validates what is new, saves what lies there and writes the intents
-// (commit), gives back files that left the list, writes, runs the onChange that is owed. A change that touches several files, or has
-// confirmSeconds, is made by edgeconfig_switch.c, all or none. A file found changed by somebody else is drift: it
+// (commit), gives back files that left the list, writes (directories first), gives back directories, runs the onChange that is owed. A change that
+// touches several files, or has confirmSeconds, is made by edgeconfig_switch.c, all or none. A file found changed by somebody else is drift: it
 // is put right without validation, counted, and backed off from when the other writer keeps at it (edgeconfig_fight.h).
-// Directories made for a file are not removed with it. A deleted EdgeConfig gives its files back and runs no onChange: the command left
+// Directories that are on no list but were made for a file are not removed with it. A deleted EdgeConfig gives its files back and runs no onChange: the command left
 // with the spec.
 #include <inttypes.h>
 #include <limits.h>
@@ -19,7 +19,6 @@
 #include "kinds/registry.h"
 
 enum {
-    DIFFERENCES_MAX = 16, // as the CRD bounds them
     FACT_RETRY_MS = 30000,
     CONFLICT_RETRY_MS = 30000,
     OWNER_RETRY_MS = 60000,
@@ -124,7 +123,7 @@ const char *cfg_verdict(const struct cfg_run *run)
 
 static bool something_new(const struct cfg_pass *w)
 {
-    for (size_t i = 0; i < w->spec.n_files; i++)
+    for (size_t i = 0; i < w->spec.n_entries; i++)
         if (w->items[i].differs && !cfg_item_is_drift(&w->items[i]))
             return true;
     return false;
@@ -169,9 +168,9 @@ static int load(struct cfg_pass *w, struct err *e)
 {
     int rc = decode(w->env, w->p->spec, w->p->arena, &w->spec, e);
     if (rc == 0)
-        rc = cfg_records_load(&w->records, w->env->db, w->p->key, w->spec.n_files, w->p->arena, e);
+        rc = cfg_records_load(&w->records, w->env->db, w->p->key, w->spec.n_entries, w->p->arena, e);
     if (rc == 0)
-        rc = cfg_switch_load(&w->sw, w->env->db, w->p->key, w->spec.n_files + w->records.n, w->p->arena, e);
+        rc = cfg_switch_load(&w->sw, w->env->db, w->p->key, w->spec.n_entries + w->records.n, w->p->arena, e);
     if (rc == 0)
         rc = cfg_owed_get(w->env->db, w->p->key, &w->owed, e);
     if (rc < 0)
@@ -182,12 +181,12 @@ static int load(struct cfg_pass *w, struct err *e)
         rc = cfg_resolve(w, e);
     if (rc < 0)
         return rc;
-    w->items = arena_alloc(w->p->arena, (w->spec.n_files + 1) * sizeof(*w->items));
+    w->items = arena_alloc(w->p->arena, (w->spec.n_entries + 1) * sizeof(*w->items));
     if (w->items == NULL)
         return err_set(e, E_NOMEM, "files");
-    for (size_t i = 0; i < w->spec.n_files; i++) {
-        w->items[i].want = &w->spec.files[i];
-        w->items[i].record = cfg_record_of(&w->records, w->spec.files[i].path);
+    for (size_t i = 0; i < w->spec.n_entries; i++) {
+        w->items[i].want = &w->spec.entries[i];
+        w->items[i].record = cfg_record_of(&w->records, w->items[i].want->path, w->items[i].want->is_dir);
     }
     return 0;
 }
@@ -209,12 +208,12 @@ static int await_references(struct cfg_pass *w, struct err *e)
 }
 
 // What the machine itself answers; none of it changes without somebody's doing.
-static int not_observed(struct cfg_pass *w, int rc, struct err *e)
+static int not_observed(struct cfg_pass *w, const struct cfg_entry *x, int rc, struct err *e)
 {
     if (rc == E_FORBIDDEN && e->sys == 0)
         return refuse(w, "PathRefused", e->msg);
     if (rc == E_INVAL)
-        return cfg_block(w, "NotAFile", e->msg);
+        return cfg_block(w, x->is_dir ? "NotADirectory" : "NotAFile", e->msg);
     if (rc != E_NOTFOUND)
         return rc;
     cfg_come_back(w, w->now_ms + OWNER_RETRY_MS);
@@ -223,12 +222,12 @@ static int not_observed(struct cfg_pass *w, int rc, struct err *e)
 
 int cfg_observe(struct cfg_pass *w, struct err *e)
 {
-    for (size_t i = 0; i < w->spec.n_files; i++) {
+    for (size_t i = 0; i < w->spec.n_entries; i++) {
         struct err why = ERR_INIT;
         int rc = cfg_item_observe(w->env, &w->items[i], &why);
         if (rc < 0) {
             err_wrap(&why, "%.200s", w->items[i].want->path);
-            rc = not_observed(w, rc, &why);
+            rc = not_observed(w, w->items[i].want, rc, &why);
             if (rc < 0)
                 *e = why;
             return rc;
@@ -291,9 +290,9 @@ static int settle_owner(struct cfg_pass *w, struct err *e)
     struct cfg_owner other;
     struct err text = ERR_INIT; // err_set() mends what is cut inside a character
     bool taken = false;
-    for (size_t i = 0; i < w->spec.n_files; i++) {
+    for (size_t i = 0; i < w->spec.n_entries; i++) {
         const struct cfg_item *it = &w->items[i];
-        int rc = it->record == NULL ? cfg_find_owner(w->env->db, w->p->key, it->want->path, &taken, &other, e) : 0;
+        int rc = it->record == NULL ? cfg_find_owner(w->env->db, w->p->key, it->want, &taken, &other, e) : 0;
         if (rc < 0)
             return rc;
         if (!taken)
@@ -330,11 +329,11 @@ static int validate(struct cfg_pass *w, struct err *e)
     if (run->rejected == w->spec_hash && (w->judged || !again))
         return cfg_block(w, "ValidationFailed", cfg_verdict(run));
     run->rejected = 0;
-    int rc = cfg_stage_write(w->env, w->p->key, w->items, w->spec.n_files, e);
+    int rc = cfg_stage_write(w->env, w->p->key, w->items, w->spec.n_entries, e);
     if (rc < 0)
         return rc;
     cfg_stage_dir(w->env, w->p->key, dir, sizeof(dir));
-    snprintf(first, sizeof(first), "%s%s", dir, w->spec.files[0].path);
+    snprintf(first, sizeof(first), "%s%s", dir, w->spec.n_dirs < w->spec.n_entries ? w->spec.entries[w->spec.n_dirs].path : "");
     const char *const vars[] = { "STAGED_DIR", dir, "STAGED_FILE", first, NULL };
     return cfg_start_command(w, ROLE_VALIDATE, &w->spec.validate, vars, e);
 }
@@ -346,7 +345,7 @@ static int settle_fight(struct cfg_pass *w, struct err *e)
     struct cfg_fight *f = w->run->fight;
     bool drift = false;
     (void)e;
-    for (size_t i = 0; i < w->spec.n_files; i++)
+    for (size_t i = 0; i < w->spec.n_entries; i++)
         drift |= cfg_item_is_drift(&w->items[i]);
     if (f == NULL)
         return CFG_ON;
@@ -363,62 +362,6 @@ static int settle_fight(struct cfg_pass *w, struct err *e)
     return CFG_ON;
 }
 
-static void fight_condition(struct cfg_pass *w)
-{
-    char path[CFG_SHOWN_MAX];
-    const struct cfg_fight *f = w->run->fight;
-    if (f == NULL || f->level == 0)
-        status_cond(w->p->status, "DriftFight", COND_FALSE, "Peace", "no other writer is at these files");
-    else
-        status_cond(w->p->status, "DriftFight", COND_TRUE, "AnotherWriter",
-                    "%s is changed again and again; it is put right every %" PRId64 " s", cfg_shown(path, f->path),
-                    fight_wait_ms(f) / 1000);
-}
-
-// --- Reporting
-
-static void report_body(struct cfg_pass *w, int64_t *kept)
-{
-    char what[64], at[RFC3339_MAX];
-    struct json *body = status_body(w->p->status), *list = json_array();
-    *kept = 0;
-    for (size_t i = 0; i < w->spec.n_files; i++) {
-        if (w->items[i].observed && !w->items[i].differs)
-            ++*kept;
-        else if (w->items[i].observed && json_len(list) + 4 <= DIFFERENCES_MAX) // a file adds at most four
-            cfg_item_differences(&w->items[i], what, list);
-    }
-    json_set_str(body, "revision", w->spec.revision);
-    json_set_int(body, "files", *kept);
-    json_set_int(body, "driftRepairs", w->run->repairs);
-    if (w->run->applied_us != 0)
-        json_set_str(body, "lastAppliedTime", rfc3339_sec(w->run->applied_us, at));
-    json_set(body, "differences", list);
-}
-
-static void report(struct cfg_pass *w, const struct err *failed)
-{
-    char path[CFG_SHOWN_MAX];
-    struct status *s = w->p->status;
-    int64_t kept;
-    report_body(w, &kept);
-    fight_condition(w);
-    references_condition(&w->found, s);
-    if (failed != NULL)
-        status_cond(s, "Ready", COND_FALSE, "ApplyFailed", "%s", failed->msg);
-    if (!status_cond_is_set(s, "Ready") && w->held)
-        status_cond(s, "Ready", COND_FALSE, "DriftFight", "%s differs, and another writer keeps at it",
-                    cfg_shown(path, w->run->fight->path));
-    else if (!status_cond_is_set(s, "Ready"))
-        status_cond(s, "Ready", COND_TRUE, "AllApplied", "%" PRId64 " of %zu files are as they should be", kept, w->spec.n_files);
-    if (failed != NULL)
-        status_cond(s, "Progressing", COND_TRUE, "Retrying", "%s", failed->msg);
-    else if (w->progress != NULL)
-        status_cond(s, "Progressing", COND_TRUE, w->progress, "%s", w->why);
-    else
-        status_cond(s, "Progressing", COND_FALSE, "Complete", "nothing is under way");
-}
-
 static void follow_drift(struct cfg_pass *w)
 {
     // The other writer must not wake us each time while we hold back, nor must our own way there and back.
@@ -431,9 +374,9 @@ static void follow_drift(struct cfg_pass *w)
 static int cfg_reconcile(struct pass *p, struct err *e)
 {
     static int (*const steps[])(struct cfg_pass *, struct err *) = {
-        take_verdict,    await_references,  tidy,         cfg_settle_switch, settle_facts,     settle_owner,
-        cfg_observe,     validate,          settle_fight, cfg_intend,        cfg_switch_files, cfg_release_removed,
-        cfg_write_files, cfg_run_on_change, cfg_confirm,
+        take_verdict,      await_references, tidy,       cfg_settle_switch, settle_facts,      settle_owner,    cfg_observe,
+        validate,          settle_fight,     cfg_intend, cfg_switch_files,  cfg_release_files, cfg_write_files, cfg_release_dirs,
+        cfg_run_on_change, cfg_confirm,
     };
     struct cfg_pass w = { .p = p, .run = p->state, .env = p->env, .now_ms = clock_mono(p->env->clock), .look_ms = INT64_MAX };
     int rc = load(&w, e);
@@ -449,7 +392,7 @@ static int cfg_reconcile(struct pass *p, struct err *e)
     if (p->waiting)
         return 0;
     follow_drift(&w);
-    report(&w, rc < 0 ? e : NULL);
+    cfg_report(&w, rc < 0 ? e : NULL);
     if (w.look_ms < INT64_MAX)
         p->requeue_ms = MAX(w.look_ms - w.now_ms, 1);
     return rc < 0 ? rc : 0;
@@ -482,7 +425,7 @@ static int cfg_gone(struct pass *p, struct err *e)
         rc = cfg_undo_forget(p->env, p->key, e);
     if (rc == 0 && records.n == 0)
         return cfg_backup_remove_all(p->env, p->key, e);
-    for (size_t i = 0; rc == 0 && i < records.n; i++)
+    for (size_t i = records.n; rc == 0 && i-- > 0;) // files, then directories, the deepest first
         rc = cfg_release(p, &records.items[i], records.items[i].policy, e);
     return rc == 0 ? pass_after_commit(p) : rc;
 }
@@ -511,11 +454,11 @@ static int cfg_differences(struct pass *p, struct json *out, struct err *e)
     struct cfg_pass w = { .p = p, .run = p->state, .env = p->env };
     char what[64];
     int rc = load(&w, e);
-    for (size_t i = 0; rc == 0 && i < w.spec.n_files; i++) {
+    for (size_t i = 0; rc == 0 && i < w.spec.n_entries; i++) {
         struct cfg_item *item = &w.items[i];
         struct err why = ERR_INIT;
         if (cfg_item_observe(w.env, item, &why) < 0) // what hides one file does not hide the others
-            difference_add(out, item->want->path, "existence", "regular file", why.msg);
+            difference_add(out, item->want->path, "existence", item->want->is_dir ? "directory" : "regular file", why.msg);
         else if (item->differs)
             cfg_item_differences(item, what, out);
     }

@@ -13,7 +13,7 @@ static bool must_write(const struct cfg_pass *w, const struct cfg_item *i)
 static struct cfg_record *new_record(struct cfg_pass *w, struct cfg_item *i)
 {
     struct cfg_record *r = &w->records.items[w->records.n++];
-    *r = (struct cfg_record){ .path = arena_strdup(w->p->arena, i->want->path) };
+    *r = (struct cfg_record){ .path = arena_strdup(w->p->arena, i->want->path), .is_dir = i->want->is_dir };
     i->record = r;
     return r->path != NULL ? r : NULL;
 }
@@ -56,20 +56,26 @@ static int intend_item(struct cfg_pass *w, struct cfg_item *i, bool *commit, str
     return put_record(w, i, e);
 }
 
+bool cfg_leaves(const struct cfg_pass *w, const struct cfg_record *r)
+{
+    return cfg_spec_entry(&w->spec, r->path, r->is_dir) == NULL;
+}
+
 static int removal_of(struct cfg_pass *w, const struct cfg_record *r, enum cfg_release *what, struct err *e)
 {
     *what = CFG_UNTOUCHED;
-    return cfg_spec_file(&w->spec, r->path) == NULL ? cfg_release_plan(w->env, r, w->spec.deletion, what, e) : 0;
+    return cfg_leaves(w, r) ? cfg_release_plan(w->env, r, w->spec.deletion, what, e) : 0;
 }
 
+// A directory that leaves the list changes nothing that anybody reads: it is given back at last, when its files are.
 static int will_touch(struct cfg_pass *w, bool *touch, struct err *e)
 {
-    enum cfg_release what;
+    enum cfg_release what = CFG_UNTOUCHED;
     *touch = false;
-    for (size_t i = 0; i < w->spec.n_files; i++)
+    for (size_t i = 0; i < w->spec.n_entries; i++)
         *touch |= must_write(w, &w->items[i]);
     for (size_t i = 0; !*touch && i < w->records.n; i++) {
-        int rc = removal_of(w, &w->records.items[i], &what, e);
+        int rc = w->records.items[i].is_dir ? 0 : removal_of(w, &w->records.items[i], &what, e);
         if (rc < 0)
             return rc;
         *touch = what == CFG_RESTORED || what == CFG_REMOVED;
@@ -97,7 +103,7 @@ int cfg_intend(struct cfg_pass *w, struct err *e)
     int rc = owe_change(w, &commit, e);
     if (rc == 0)
         rc = cfg_switch_intend(w, &commit, e);
-    for (size_t i = 0; rc == 0 && i < w->spec.n_files; i++)
+    for (size_t i = 0; rc == 0 && i < w->spec.n_entries; i++)
         rc = intend_item(w, &w->items[i], &commit, e);
     if (rc == E_TOOBIG)
         return cfg_block(w, "CannotSave", e->msg);
@@ -126,6 +132,9 @@ void cfg_tell_released(struct pass *p, const char *path, enum cfg_release what)
     case CFG_FOREIGN:
         pass_event(p, true, "KeptForeign", "Release", "%s was changed by somebody else and stays as it is", shown);
         break;
+    case CFG_NOT_EMPTY:
+        pass_event(p, true, "KeptForeign", "Release", "%s is not empty and stays: what is in it is somebody else's", shown);
+        break;
     case CFG_NO_BACKUP:
         pass_event(p, true, "KeptNoBackup", "Release", "%s stays as it is: what lay there before could not be kept", shown);
         break;
@@ -145,20 +154,30 @@ int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion po
         return rc;
     cfg_tell_released(p, r->path, what);
     run->tidied = false; // the copy goes when this is durable
-    return cfg_record_delete(p->env->db, p->key, r->path, e);
+    return cfg_record_delete(p->env->db, p->key, r, e);
 }
 
-int cfg_release_removed(struct cfg_pass *w, struct err *e)
+static int release_leaving(struct cfg_pass *w, bool dirs, struct err *e)
 {
     if (w->sw.state == SWITCH_TRIAL) // their records are needed for the way back
         return CFG_ON;
-    for (size_t i = 0; i < w->records.n; i++) {
+    for (size_t i = w->records.n; i-- > 0;) { // the deepest directory first
         const struct cfg_record *r = &w->records.items[i];
-        int rc = cfg_spec_file(&w->spec, r->path) == NULL ? cfg_release(w->p, r, w->spec.deletion, e) : 0;
+        int rc = r->is_dir == dirs && cfg_leaves(w, r) ? cfg_release(w->p, r, w->spec.deletion, e) : 0;
         if (rc < 0)
             return rc;
     }
     return CFG_ON;
+}
+
+int cfg_release_files(struct cfg_pass *w, struct err *e)
+{
+    return release_leaving(w, false, e);
+}
+
+int cfg_release_dirs(struct cfg_pass *w, struct err *e)
+{
+    return release_leaving(w, true, e);
 }
 
 static void count_repair(struct cfg_pass *w, const struct cfg_item *i, const char *what)
@@ -205,7 +224,7 @@ static int write_item(struct cfg_pass *w, struct cfg_item *i, struct err *e)
 
 int cfg_write_files(struct cfg_pass *w, struct err *e)
 {
-    for (size_t i = 0; i < w->spec.n_files; i++) {
+    for (size_t i = 0; i < w->spec.n_entries; i++) {
         int rc = must_write(w, &w->items[i]) ? write_item(w, &w->items[i], e) : 0;
         if (rc < 0)
             return rc;

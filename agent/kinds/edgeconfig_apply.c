@@ -26,7 +26,7 @@ static int look_content(const struct kind_env *env, const char *path, struct cfg
     return rc;
 }
 
-int cfg_look(const struct kind_env *env, const char *path, struct cfg_actual *out, struct buf *content, struct err *e)
+int cfg_look(const struct kind_env *env, const char *path, bool is_dir, struct cfg_actual *out, struct buf *content, struct err *e)
 {
     struct err why = ERR_INIT;
     struct fs_stat st;
@@ -40,12 +40,16 @@ int cfg_look(const struct kind_env *env, const char *path, struct cfg_actual *ou
     }
     if (st.type == FS_LINK)
         return err_set(e, E_FORBIDDEN, "is a symbolic link");
-    if (st.type != FS_FILE)
-        return err_set(e, E_INVAL, "is no regular file");
+    if (st.type != (is_dir ? FS_DIR : FS_FILE))
+        return err_set(e, E_INVAL, is_dir ? "is no directory" : "is no regular file");
     out->present = true;
     out->version.mode = st.mode;
     out->version.uid = st.uid;
     out->version.gid = st.gid;
+    if (is_dir) {
+        strcpy(out->version.sha, CFG_DIR_SHA);
+        return 0;
+    }
     rc = look_content(env, path, out, content, e);
     if (rc != E_NOTFOUND)
         return rc;
@@ -55,7 +59,7 @@ int cfg_look(const struct kind_env *env, const char *path, struct cfg_actual *ou
 
 static int resolve_owner(const struct kind_env *env, struct cfg_item *i, struct err *e)
 {
-    const struct cfg_file *f = i->want;
+    const struct cfg_entry *f = i->want;
     struct cfg_version *v = &i->version;
     v->uid = geteuid();
     v->gid = getegid();
@@ -75,7 +79,7 @@ int cfg_item_observe(const struct kind_env *env, struct cfg_item *i, struct err 
         return rc;
     snprintf(i->version.sha, sizeof(i->version.sha), "%s", i->want->sha);
     i->version.mode = i->want->mode;
-    rc = cfg_look(env, i->want->path, &i->actual, NULL, e);
+    rc = cfg_look(env, i->want->path, i->want->is_dir, &i->actual, NULL, e);
     if (rc < 0)
         return rc;
     i->differs = !i->actual.present || !cfg_version_equal(&i->actual.version, &i->version);
@@ -141,13 +145,13 @@ int cfg_item_backup(const struct kind_env *env, const char *key, struct cfg_item
 {
     struct buf content AUTO_BUF = BUF_INIT(CFG_BACKUP_MAX);
     struct cfg_actual now;
-    int rc = cfg_look(env, i->want->path, &now, &content, e);
+    int rc = cfg_look(env, i->want->path, i->want->is_dir, &now, &content, e);
     if (rc < 0)
         return rc;
     if (now.too_big && policy == CFG_RESTORE)
         return err_set(e, E_TOOBIG, "%s: what lies there has more than %d bytes and cannot be saved, as deletionPolicy Restore needs",
                        i->want->path, CFG_BACKUP_MAX);
-    r->before = !now.present ? CFG_WAS_ABSENT : now.too_big ? CFG_WAS_TOO_BIG : CFG_WAS_FILE;
+    r->before = !now.present ? CFG_WAS_ABSENT : now.too_big ? CFG_WAS_TOO_BIG : r->is_dir ? CFG_WAS_DIR : CFG_WAS_FILE;
     r->backup = now.version;
     r->policy = policy;
     return r->before == CFG_WAS_FILE ? cfg_backup_write(env, key, i->want->path, &content, e) : 0;
@@ -173,8 +177,20 @@ int cfg_version_write(const struct kind_env *env, const char *path, const void *
     return rc == 0 ? env->disk->ops->write(env->disk, path, p, n, v->mode, v->uid, v->gid, FS_GUARDED, e) : rc;
 }
 
+// Nobody gets in before it has its mode and owner.
+int cfg_dir_write(const struct kind_env *env, const char *path, const struct cfg_version *v, struct err *e)
+{
+    struct disk *d = env->disk;
+    int rc = make_parents(env, path, e);
+    if (rc == 0)
+        rc = d->ops->mkdirs(d, path, 0700, FS_GUARDED, e);
+    return rc == 0 ? d->ops->chattr(d, path, v->mode, v->uid, v->gid, FS_GUARDED, e) : rc;
+}
+
 int cfg_item_write(const struct kind_env *env, const struct cfg_item *i, struct err *e)
 {
+    if (i->want->is_dir)
+        return cfg_dir_write(env, i->want->path, &i->version, e);
     return cfg_version_write(env, i->want->path, i->want->content, i->want->len, &i->version, e);
 }
 
@@ -211,10 +227,10 @@ int cfg_release_plan(const struct kind_env *env, const struct cfg_record *r, enu
     *out = CFG_UNTOUCHED;
     if (policy == CFG_KEEP)
         return 0;
-    int rc = cfg_look(env, r->path, &a, NULL, &why);
+    int rc = cfg_look(env, r->path, r->is_dir, &a, NULL, &why);
     if (rc == 0)
         *out = policy == CFG_DELETE ? plan_removal(r, &a) : plan_restore(r, &a);
-    else if (rc == E_INVAL || (rc == E_FORBIDDEN && why.sys == 0)) // a directory or a symlink by now
+    else if (rc == E_INVAL || (rc == E_FORBIDDEN && why.sys == 0)) // something else by now
         *out = CFG_FOREIGN;
     else {
         *e = why;
@@ -227,6 +243,8 @@ static int put_back(const struct kind_env *env, const char *key, const struct cf
 {
     struct buf content AUTO_BUF = BUF_INIT(CFG_BACKUP_MAX);
     char sha[SHA256_HEX];
+    if (r->is_dir)
+        return cfg_dir_write(env, r->path, &r->backup, e);
     int rc = cfg_backup_read(env, key, r->path, &content, e);
     if (rc < 0)
         return err_wrap(e, "the copy of what lay at %s", r->path);
@@ -249,16 +267,32 @@ static int restore(const struct kind_env *env, const char *key, const struct cfg
     return rc;
 }
 
+static int remove_dir(const struct kind_env *env, const char *path, enum cfg_release *what, struct err *e)
+{
+    struct err why = ERR_INIT;
+    int rc = env->disk->ops->rmdir(env->disk, path, FS_GUARDED, &why);
+    if (rc == E_EXISTS) {
+        *what = CFG_NOT_EMPTY;
+        return 0;
+    }
+    if (rc < 0)
+        *e = why;
+    return rc;
+}
+
 int cfg_release_do(const struct kind_env *env, const char *key, const struct cfg_record *r, enum cfg_release *what, struct err *e)
 {
     switch (*what) {
     case CFG_RESTORED:
         return restore(env, key, r, what, e);
     case CFG_REMOVED:
+        if (r->is_dir)
+            return remove_dir(env, r->path, what, e);
         return env->disk->ops->unlink(env->disk, r->path, FS_GUARDED, e);
     case CFG_UNTOUCHED:
     case CFG_FOREIGN:
     case CFG_NO_BACKUP:
+    case CFG_NOT_EMPTY:
         break;
     }
     return 0;

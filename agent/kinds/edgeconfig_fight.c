@@ -27,7 +27,7 @@ static struct cfg_repairs *repairs_of(struct cfg_fight *f, const char *path, int
         if (f->paths[i].since_ms < oldest->since_ms)
             oldest = &f->paths[i];
     }
-    struct cfg_repairs *r = f->n < CFG_FILES_MAX ? &f->paths[f->n++] : oldest;
+    struct cfg_repairs *r = f->n < CFG_ENTRIES_MAX ? &f->paths[f->n++] : oldest;
     *r = (struct cfg_repairs){ .path = hash, .since_ms = now_ms };
     return r;
 }

@@ -17,7 +17,7 @@ struct cfg_repairs {
 };
 
 struct cfg_fight {
-    struct cfg_repairs paths[CFG_FILES_MAX];
+    struct cfg_repairs paths[CFG_ENTRIES_MAX];
     size_t n;
     int level;                   // 0 = peace
     int64_t until_ms;            // no repair before

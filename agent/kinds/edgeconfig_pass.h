@@ -77,9 +77,11 @@ const char *cfg_verdict(const struct cfg_run *run);
 // The steps of edgeconfig_act.c, in their order. What must not be forgotten is written down first; when that has to be durable before the
 // machine is touched, the pass ends and the next one goes on.
 int cfg_intend(struct cfg_pass *w, struct err *e) MUST_USE;
-int cfg_release_removed(struct cfg_pass *w, struct err *e) MUST_USE; // files that left the list
+int cfg_release_files(struct cfg_pass *w, struct err *e) MUST_USE; // that left the list
 int cfg_write_files(struct cfg_pass *w, struct err *e) MUST_USE;
-// Gives one file back by `policy` and forgets it.
+int cfg_release_dirs(struct cfg_pass *w, struct err *e) MUST_USE;      // directories that left it, when every file is where it should be
+bool cfg_leaves(const struct cfg_pass *w, const struct cfg_record *r); // it is not on the list any more
+// Gives one file or directory back by `policy` and forgets it.
 int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion policy, struct err *e) MUST_USE;
 void cfg_tell_released(struct pass *p, const char *path, enum cfg_release what);
 int cfg_item_stands(struct cfg_pass *w, struct cfg_item *i, struct err *e) MUST_USE; // its new version is in its place
@@ -89,6 +91,9 @@ int cfg_settle_switch(struct cfg_pass *w, struct err *e) MUST_USE;
 int cfg_switch_intend(struct cfg_pass *w, bool *commit, struct err *e) MUST_USE; // part of cfg_intend()
 int cfg_switch_files(struct cfg_pass *w, struct err *e) MUST_USE;
 int cfg_confirm(struct cfg_pass *w, struct err *e) MUST_USE;
+
+// edgeconfig_report.c: what the status says after the steps. failed: the error that ended them, NULL = none.
+void cfg_report(struct cfg_pass *w, const struct err *failed);
 
 // edgeconfig_change.c
 bool cfg_has_on_change(const struct cfg_spec *s);

@@ -9,10 +9,11 @@
 #include "config/config.h"
 
 #define FILE_INTENT "file:"
+#define DIR_INTENT "dir:"
 #define OWED_INTENT "onChange"
 #define KEY_PREFIX "edgeconfigs/"
 
-static const char *const before_words[] = { "absent", "file", "tooBig" };
+static const char *const before_words[] = { "absent", "file", "tooBig", "directory" };
 
 // --- The record as JSON
 
@@ -26,12 +27,17 @@ struct json *cfg_version_json(const struct cfg_version *v)
     return j;
 }
 
+static bool has_backup(enum cfg_before b)
+{
+    return b == CFG_WAS_FILE || b == CFG_WAS_DIR;
+}
+
 static int record_text(const struct cfg_record *r, struct buf *out, struct err *e)
 {
     (void)json_ok();
     AUTO_JSON struct json *j = json_object();
     json_set_str(j, "before", before_words[r->before]);
-    if (r->before == CFG_WAS_FILE)
+    if (has_backup(r->before))
         json_set(j, "backup", cfg_version_json(&r->backup));
     json_set(j, "written", cfg_version_json(&r->written));
     json_set_str(j, "former", r->former);
@@ -85,7 +91,7 @@ static int record_parse(struct cfg_record *r, const char *path, const char *data
     int policy = word_of(json_get(j, "policy"), cfg_deletion_words, 3);
     bool ok =
         before >= 0 && policy >= 0 && cfg_version_read(json_get(j, "written"), &r->written) && read_sha(json_get(j, "former"), r->former);
-    if (ok && before == CFG_WAS_FILE)
+    if (ok && has_backup((enum cfg_before)before))
         ok = cfg_version_read(json_get(j, "backup"), &r->backup);
     if (!ok)
         return err_set(e, E_CORRUPT, "the record of %s is damaged", path);
@@ -104,10 +110,16 @@ struct load {
     struct err *e;
 };
 
+static const char *after(const char *prefix, const char *name)
+{
+    size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) == 0 ? name + n : NULL;
+}
+
 static const char *path_of_intent(const char *name)
 {
-    size_t n = sizeof(FILE_INTENT) - 1;
-    return strncmp(name, FILE_INTENT, n) == 0 ? name + n : NULL;
+    const char *path = after(FILE_INTENT, name);
+    return path != NULL ? path : after(DIR_INTENT, name);
 }
 
 static int load_one(void *ctx, const char *key, const char *name, const char *data)
@@ -120,7 +132,7 @@ static int load_one(void *ctx, const char *key, const char *name, const char *da
     if (l->out->n == l->room)
         return err_set(l->e, E_TOOBIG, "more than %zu records", l->room);
     struct cfg_record *r = &l->out->items[l->out->n];
-    *r = (struct cfg_record){ .path = arena_strdup(l->arena, path) };
+    *r = (struct cfg_record){ .path = arena_strdup(l->arena, path), .is_dir = after(DIR_INTENT, name) != NULL };
     if (r->path == NULL)
         return err_set(l->e, E_NOMEM, "record of %s", path);
     int rc = record_parse(r, path, data, l->e);
@@ -128,8 +140,8 @@ static int load_one(void *ctx, const char *key, const char *name, const char *da
     return rc;
 }
 
-// Up to the files of a former spec and those of a new one.
-enum { RECORDS_MAX = 2 * CFG_FILES_MAX };
+// Up to the entries of a former spec and those of a new one.
+enum { RECORDS_MAX = 2 * CFG_ENTRIES_MAX };
 
 int cfg_records_load(struct cfg_records *out, struct db *db, const char *key, size_t more, struct arena *a, struct err *e)
 {
@@ -141,17 +153,17 @@ int cfg_records_load(struct cfg_records *out, struct db *db, const char *key, si
     return intent_each(db, key, load_one, &l, e);
 }
 
-struct cfg_record *cfg_record_of(const struct cfg_records *r, const char *path)
+struct cfg_record *cfg_record_of(const struct cfg_records *r, const char *path, bool is_dir)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (strcmp(r->items[i].path, path) == 0)
+        if (r->items[i].is_dir == is_dir && strcmp(r->items[i].path, path) == 0)
             return &r->items[i];
     return NULL;
 }
 
-static void intent_name(const char *path, char out[CFG_PATH_MAX + 16])
+static void intent_name(bool is_dir, const char *path, char out[CFG_PATH_MAX + 16])
 {
-    snprintf(out, CFG_PATH_MAX + 16, FILE_INTENT "%s", path);
+    snprintf(out, CFG_PATH_MAX + 16, "%s%s", is_dir ? DIR_INTENT : FILE_INTENT, path);
 }
 
 int cfg_record_put(struct db *db, const char *key, const struct cfg_record *r, struct err *e)
@@ -161,14 +173,14 @@ int cfg_record_put(struct db *db, const char *key, const struct cfg_record *r, s
     int rc = record_text(r, &text, e);
     if (rc < 0)
         return rc;
-    intent_name(r->path, name);
+    intent_name(r->is_dir, r->path, name);
     return intent_put(db, key, name, buf_str(&text), e);
 }
 
-int cfg_record_delete(struct db *db, const char *key, const char *path, struct err *e)
+int cfg_record_delete(struct db *db, const char *key, const struct cfg_record *r, struct err *e)
 {
     char name[CFG_PATH_MAX + 16];
-    intent_name(path, name);
+    intent_name(r->is_dir, r->path, name);
     return intent_delete(db, key, name, e);
 }
 
@@ -195,32 +207,36 @@ static int search_one(void *ctx, const char *key, const char *name)
 }
 
 // Who has this very path? < 0, 1 = found.
-static int search_path(struct search *s, struct db *db, const char *path, struct err *e)
+static int search_path(struct search *s, struct db *db, bool is_dir, const char *path, struct err *e)
 {
     char from[CFG_PATH_MAX + 16], to[CFG_PATH_MAX + 18];
-    intent_name(path, from);
+    intent_name(is_dir, path, from);
     snprintf(to, sizeof(to), "%s\x01", from);
     return intent_named(db, from, to, search_one, s, e);
 }
 
-static int search_below(struct search *s, struct db *db, const char *path, struct err *e)
+static int search_below(struct search *s, struct db *db, bool is_dir, const char *path, struct err *e)
 {
     char from[CFG_PATH_MAX + 18], to[CFG_PATH_MAX + 18], name[CFG_PATH_MAX + 16];
-    intent_name(path, name);
+    intent_name(is_dir, path, name);
     snprintf(from, sizeof(from), "%s/", name);
     snprintf(to, sizeof(to), "%s0", name); // the byte after the slash
     return intent_named(db, from, to, search_one, s, e);
 }
 
-int cfg_find_owner(struct db *db, const char *key, const char *path, bool *found, struct cfg_owner *out, struct err *e)
+int cfg_find_owner(struct db *db, const char *key, const struct cfg_entry *x, bool *found, struct cfg_owner *out, struct err *e)
 {
     struct search s = { key, found, out };
     char above[CFG_PATH_MAX + 1];
     *found = false;
-    int rc = search_below(&s, db, path, e);
-    snprintf(above, sizeof(above), "%s", path);
+    int rc = search_path(&s, db, true, x->path, e);
+    if (rc == 0 && !x->is_dir)
+        rc = search_below(&s, db, false, x->path, e);
+    if (rc == 0 && !x->is_dir)
+        rc = search_below(&s, db, true, x->path, e);
+    snprintf(above, sizeof(above), "%s", x->path);
     while (rc == 0 && above[0] != '\0') {
-        rc = search_path(&s, db, above, e);
+        rc = search_path(&s, db, false, above, e);
         *strrchr(above, '/') = '\0'; // /a/b, then /a
     }
     return MIN(rc, 0);

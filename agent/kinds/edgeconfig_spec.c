@@ -42,7 +42,7 @@ static void check_path(const struct field *f, const char *path, const struct cfg
 }
 
 // The schema allows one alphabet, the decoder knows both.
-static void decode_base64(struct cfg_file *out, const struct field *content)
+static void decode_base64(struct cfg_entry *out, const struct field *content)
 {
     struct err why = ERR_INIT;
     struct buf bytes AUTO_BUF = BUF_INIT(CFG_CONTENT_MAX);
@@ -59,7 +59,7 @@ static void decode_base64(struct cfg_file *out, const struct field *content)
 }
 
 // What can be said of it without a machine: are all of its names ones that could stand for something?
-static void check_template(const struct cfg_file *f, const struct field *content)
+static void check_template(const struct cfg_entry *f, const struct field *content)
 {
     struct err why = ERR_INIT;
     struct buf ignored AUTO_BUF = BUF_INIT(CFG_CONTENT_MAX);
@@ -71,7 +71,7 @@ static void check_template(const struct cfg_file *f, const struct field *content
 }
 
 // What the revision knows of a content that comes from elsewhere: the value itself is none of a revision's.
-static void decode_content_from(struct cfg_file *out, const struct field *from)
+static void decode_content_from(struct cfg_entry *out, const struct field *from)
 {
     char text[600];
     out->content = "";
@@ -82,7 +82,7 @@ static void decode_content_from(struct cfg_file *out, const struct field *from)
     sha256_hex(text, strlen(text), out->sha);
 }
 
-static void decode_content(struct cfg_file *out, const struct field *f)
+static void decode_content(struct cfg_entry *out, const struct field *f)
 {
     static const struct text_rule rule = { 0, CFG_CONTENT_MAX, NULL, NULL };
     static const char *const encodings[] = { "utf-8", "base64", NULL };
@@ -110,7 +110,8 @@ static void decode_content(struct cfg_file *out, const struct field *f)
         check_template(out, &content);
 }
 
-static void decode_file(struct cfg_file *out, const struct field *f, const struct cfg_guard *g)
+// Where it lies, and whose it is.
+static void decode_place(struct cfg_entry *out, const struct field *f, const char *mode, const struct cfg_guard *g)
 {
     static const struct text_rule path_rule = { 2, CFG_PATH_MAX, NULL, NULL };
     static const struct text_rule mode_rule = { 3, 5, is_mode, "permission bits in octal" };
@@ -118,41 +119,76 @@ static void decode_file(struct cfg_file *out, const struct field *f, const struc
     field_require(&path);
     out->path = field_text(f, "path", &path_rule, "/");
     check_path(&path, out->path, g);
-    struct field from = field_get(f, "contentFrom"), secret = field_get(&from, "secretKeyRef");
-    out->mode = (uint32_t)strtoul(field_text(f, "mode", &mode_rule, field_present(&secret) ? "0600" : "0644"), NULL, 8);
+    out->mode = (uint32_t)strtoul(field_text(f, "mode", &mode_rule, mode), NULL, 8);
     out->owner = field_text(f, "owner", &text_account, NULL);
     out->group = field_text(f, "group", &text_account, NULL);
+}
+
+static void decode_directory(struct cfg_entry *out, const struct field *f, const struct cfg_guard *g)
+{
+    decode_place(out, f, "0755", g);
+    out->is_dir = true;
+    out->content = "";
+    strcpy(out->sha, CFG_DIR_SHA);
+}
+
+static void decode_file(struct cfg_entry *out, const struct field *f, const struct cfg_guard *g)
+{
+    struct field from = field_get(f, "contentFrom"), secret = field_get(&from, "secretKeyRef");
+    decode_place(out, f, field_present(&secret) ? "0600" : "0644", g);
     if (f->d->rc == 0)
         decode_content(out, f);
 }
 
-static void check_neighbours(const struct field *f, const struct cfg_file *files, size_t n)
+static bool is_below_file(const struct cfg_entry *x, const struct cfg_entry *file)
 {
-    const char *path = files[n].path;
+    return !file->is_dir && path_below(x->path, file->path);
+}
+
+static void check_neighbours(const struct field *f, const struct cfg_entry *all, size_t n)
+{
+    const struct cfg_entry *x = &all[n];
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(path, files[i].path) == 0)
-            field_bad(f, "path %.200s is there twice", path);
-        else if (path_below(path, files[i].path) || path_below(files[i].path, path))
-            field_bad(f, "%.150s and %.150s: one would have to be a directory and a file at once", files[i].path, path);
+        if (strcmp(x->path, all[i].path) == 0)
+            field_bad(f, "path %.200s is there twice", x->path);
+        else if (is_below_file(x, &all[i]) || is_below_file(&all[i], x))
+            field_bad(f, "%.150s and %.150s: one would have to be a directory and a file at once", all[i].path, x->path);
     }
 }
 
-static void decode_files(struct cfg_spec *s, const struct field *spec, const struct cfg_guard *g)
+static void decode_list(struct cfg_spec *s, const struct field *list, size_t n, const struct cfg_guard *g,
+                        void (*decode_one)(struct cfg_entry *out, const struct field *f, const struct cfg_guard *g))
 {
-    struct field list = field_get(spec, "files");
-    field_require(&list);
-    size_t n = field_count(&list, 1, CFG_FILES_MAX);
-    s->files = arena_alloc(list.d->arena, (n + 1) * sizeof(*s->files));
-    if (s->files == NULL) {
-        field_no_memory(&list);
+    const struct json *item = json_first(list->j);
+    for (size_t i = 0; i < n && list->d->rc == 0; item = json_next(item), i++) {
+        struct field f = field_item(list, item, i);
+        decode_one(&s->entries[s->n_entries], &f, g);
+        check_neighbours(&f, s->entries, s->n_entries++);
+    }
+}
+
+static int by_own_path(const void *a, const void *b)
+{
+    const struct cfg_entry *x = a, *y = b;
+    return strcmp(x->path, y->path);
+}
+
+static void decode_entries(struct cfg_spec *s, const struct field *spec, const struct cfg_guard *g)
+{
+    struct field dirs = field_get(spec, "directories"), files = field_get(spec, "files");
+    if (!field_present(&dirs))
+        field_require(&files);
+    size_t n_dirs = field_present(&dirs) ? field_count(&dirs, 1, CFG_DIRS_MAX) : 0;
+    size_t n_files = field_present(&files) ? field_count(&files, 1, CFG_FILES_MAX) : 0;
+    s->entries = arena_alloc(spec->d->arena, (n_dirs + n_files + 1) * sizeof(*s->entries));
+    if (s->entries == NULL) {
+        field_no_memory(spec);
         return;
     }
-    const struct json *item = json_first(list.j);
-    for (; s->n_files < n && list.d->rc == 0; item = json_next(item), s->n_files++) {
-        struct field f = field_item(&list, item, s->n_files);
-        decode_file(&s->files[s->n_files], &f, g);
-        check_neighbours(&f, s->files, s->n_files);
-    }
+    decode_list(s, &dirs, n_dirs, g, decode_directory);
+    s->n_dirs = s->n_entries;
+    qsort(s->entries, s->n_dirs, sizeof(*s->entries), by_own_path);
+    decode_list(s, &files, n_files, g, decode_file);
 }
 
 static void decode_command(struct cfg_command *c, const struct field *spec, const char *name)
@@ -195,7 +231,7 @@ static void decode_on_change(struct cfg_spec *s, const struct field *spec)
 
 static int by_path(const void *a, const void *b)
 {
-    const struct cfg_file *const *x = a, *const *y = b;
+    const struct cfg_entry *const *x = a, *const *y = b;
     return strcmp((*x)->path, (*y)->path);
 }
 
@@ -208,14 +244,14 @@ static int compute_revision(struct cfg_spec *s, struct arena *a, struct err *e)
 {
     char hex[SHA256_HEX], mode[16];
     struct sha256 h;
-    const struct cfg_file **sorted = arena_alloc(a, (s->n_files + 1) * sizeof(struct cfg_file *));
+    const struct cfg_entry **sorted = arena_alloc(a, (s->n_entries + 1) * sizeof(struct cfg_entry *));
     if (sorted == NULL)
         return err_set(e, E_TOOBIG, "spec: over the memory of a pass");
-    for (size_t i = 0; i < s->n_files; i++)
-        sorted[i] = &s->files[i];
-    qsort(sorted, s->n_files, sizeof(struct cfg_file *), by_path);
+    for (size_t i = 0; i < s->n_entries; i++)
+        sorted[i] = &s->entries[i];
+    qsort(sorted, s->n_entries, sizeof(struct cfg_entry *), by_path);
     sha256_init(&h);
-    for (size_t i = 0; i < s->n_files; i++) {
+    for (size_t i = 0; i < s->n_entries; i++) {
         snprintf(mode, sizeof(mode), "%04o", (unsigned)sorted[i]->mode);
         const char *const parts[] = { sorted[i]->path, sorted[i]->sha, mode, sorted[i]->owner, sorted[i]->group };
         for (size_t k = 0; k < ARRAY_LEN(parts); k++)
@@ -228,7 +264,7 @@ static int compute_revision(struct cfg_spec *s, struct arena *a, struct err *e)
 
 // --- Facts of the node
 
-static int render_file(struct cfg_file *f, const struct template_names *names, struct arena *a, struct err *e)
+static int render_file(struct cfg_entry *f, const struct template_names *names, struct arena *a, struct err *e)
 {
     struct buf text AUTO_BUF = BUF_INIT(CFG_CONTENT_MAX);
     int rc = template_render(f->content, f->len, names, &text, e);
@@ -247,8 +283,8 @@ static int render_file(struct cfg_file *f, const struct template_names *names, s
 static bool has_templates(const struct cfg_spec *s)
 {
     bool any = false;
-    for (size_t i = 0; i < s->n_files; i++)
-        any |= s->files[i].is_template;
+    for (size_t i = 0; i < s->n_entries; i++)
+        any |= s->entries[i].is_template;
     return any;
 }
 
@@ -259,9 +295,9 @@ int cfg_spec_render(struct cfg_spec *s, const struct kind_env *env, struct arena
         return 0;
     int rc = node_names_init(&n, env, e);
     struct template_names names = node_names_of(&n);
-    for (size_t i = 0; rc == 0 && i < s->n_files; i++)
-        if (s->files[i].is_template && (rc = render_file(&s->files[i], &names, a, e)) < 0)
-            err_wrap(e, "spec.files[%zu].content", i);
+    for (size_t i = 0; rc == 0 && i < s->n_entries; i++)
+        if (s->entries[i].is_template && (rc = render_file(&s->entries[i], &names, a, e)) < 0)
+            err_wrap(e, "spec.files[%zu].content", i - s->n_dirs);
     node_names_fini(&n);
     return rc == 0 ? compute_revision(s, a, e) : rc;
 }
@@ -274,7 +310,7 @@ int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *nod
     *s = (struct cfg_spec){ 0 };
     field_require(&f);
     field_node_name(&f, node);
-    decode_files(s, &f, g);
+    decode_entries(s, &f, g);
     decode_command(&s->validate, &f, "validate");
     decode_on_change(s, &f);
     s->confirm_ms = 1000 * field_int(&f, "confirmSeconds", 10, 3600, 0);
@@ -282,10 +318,10 @@ int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *nod
     return d.rc == 0 ? compute_revision(s, a, e) : d.rc;
 }
 
-const struct cfg_file *cfg_spec_file(const struct cfg_spec *s, const char *path)
+const struct cfg_entry *cfg_spec_entry(const struct cfg_spec *s, const char *path, bool is_dir)
 {
-    for (size_t i = 0; i < s->n_files; i++)
-        if (strcmp(s->files[i].path, path) == 0)
-            return &s->files[i];
+    for (size_t i = 0; i < s->n_entries; i++)
+        if (s->entries[i].is_dir == is_dir && strcmp(s->entries[i].path, path) == 0)
+            return &s->entries[i];
     return NULL;
 }

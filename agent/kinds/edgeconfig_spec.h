@@ -10,12 +10,17 @@
 #include "kinds/references.h"
 #include "port/port.h"
 
-enum { CFG_FILES_MAX = 64, CFG_CONTENT_MAX = 1024 * 1024, CFG_PATH_MAX = 1024, CFG_OWN_DIRS_MAX = 4 };
+enum { CFG_FILES_MAX = 64, CFG_DIRS_MAX = 32, CFG_ENTRIES_MAX = CFG_FILES_MAX + CFG_DIRS_MAX };
+enum { CFG_CONTENT_MAX = 1024 * 1024, CFG_PATH_MAX = 1024, CFG_OWN_DIRS_MAX = 4 };
 
 struct kind_env;
 
-struct cfg_file {
+#define CFG_DIR_SHA "directory" // of a directory: it stands where a file has the digest of its content
+
+// A file or a directory.
+struct cfg_entry {
     const char *path;
+    bool is_dir;
     const char *content; // bytes
     size_t len;
     char sha[SHA256_HEX];
@@ -41,8 +46,8 @@ enum cfg_deletion { CFG_RESTORE, CFG_DELETE, CFG_KEEP };
 extern const char *const cfg_deletion_words[]; // NULL-terminated, by enum cfg_deletion
 
 struct cfg_spec {
-    struct cfg_file *files;
-    size_t n_files;
+    struct cfg_entry *entries; // the directories, each after the one that it lies in, then the files as they stand in the spec
+    size_t n_entries, n_dirs;
     struct cfg_command validate, on_change; // at most one of on_change and on_app
     struct cfg_app on_app;
     int64_t confirm_ms; // 0 = a change is not on trial
@@ -62,6 +67,6 @@ int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *nod
 // Puts the facts of this node into its templates; the revision is of the result. Reads the machine. E_NOTFOUND names the place: a fact that this
 // node does not have now.
 int cfg_spec_render(struct cfg_spec *s, const struct kind_env *env, struct arena *a, struct err *e) MUST_USE;
-const struct cfg_file *cfg_spec_file(const struct cfg_spec *s, const char *path); // NULL = not on the list
+const struct cfg_entry *cfg_spec_entry(const struct cfg_spec *s, const char *path, bool is_dir); // NULL = not on the list
 
 #endif

@@ -21,6 +21,8 @@ static int stage_one(const struct kind_env *env, const char *dir, const struct c
     if (strlen(dir) + strlen(i->want->path) >= PATH_MAX)
         return err_set(e, E_INVAL, "%s: too long to be staged", i->want->path);
     snprintf(path, sizeof(path), "%s%.*s", dir, CFG_PATH_MAX, i->want->path);
+    if (i->want->is_dir)
+        return env->disk->ops->mkdirs(env->disk, path, 0700, FS_NOSYNC, e);
     snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
     int rc = env->disk->ops->mkdirs(env->disk, parent, 0700, FS_NOSYNC, e);
     if (rc == 0)

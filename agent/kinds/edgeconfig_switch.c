@@ -60,24 +60,33 @@ static int keep_item(struct cfg_pass *w, const struct cfg_item *i, size_t *added
     if (!is_part(i) || cfg_undo_of(&w->sw, i->want->path) != NULL)
         return 0;
     ++*added;
-    return cfg_undo_add(w->env, w->p->key, &w->sw, i->want->path, i->record != NULL, e);
+    return cfg_undo_add(w->env, w->p->key, &w->sw, i->want, i->record != NULL, e);
+}
+
+// What is to be given back with the change. Directories are when it stands.
+static int plan_removal(struct cfg_pass *w, const struct cfg_record *r, bool *touches, struct err *e)
+{
+    enum cfg_release what = CFG_UNTOUCHED;
+    int rc = !r->is_dir && cfg_leaves(w, r) ? cfg_release_plan(w->env, r, w->spec.deletion, &what, e) : 0;
+    *touches = what == CFG_RESTORED || what == CFG_REMOVED;
+    return rc;
 }
 
 static int keep_removed(struct cfg_pass *w, const struct cfg_record *r, size_t *added, struct err *e)
 {
-    enum cfg_release what = CFG_UNTOUCHED;
-    bool leaves = cfg_spec_file(&w->spec, r->path) == NULL && cfg_undo_of(&w->sw, r->path) == NULL;
-    int rc = leaves ? cfg_release_plan(w->env, r, w->spec.deletion, &what, e) : 0;
-    if (rc < 0 || (what != CFG_RESTORED && what != CFG_REMOVED))
+    const struct cfg_entry x = { .path = r->path, .is_dir = r->is_dir };
+    bool touches = false;
+    int rc = cfg_undo_of(&w->sw, r->path) == NULL ? plan_removal(w, r, &touches, e) : 0;
+    if (rc < 0 || !touches)
         return rc;
     ++*added;
-    return cfg_undo_add(w->env, w->p->key, &w->sw, r->path, true, e);
+    return cfg_undo_add(w->env, w->p->key, &w->sw, &x, true, e);
 }
 
 static int keep_all(struct cfg_pass *w, size_t *added, struct err *e)
 {
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < w->spec.n_files; i++)
+    for (size_t i = 0; rc == 0 && i < w->spec.n_entries; i++)
         rc = keep_item(w, &w->items[i], added, e);
     for (size_t i = 0; rc == 0 && i < w->records.n; i++)
         rc = keep_removed(w, &w->records.items[i], added, e);
@@ -87,15 +96,14 @@ static int keep_all(struct cfg_pass *w, size_t *added, struct err *e)
 static int count_touched(struct cfg_pass *w, size_t *n, struct err *e)
 {
     *n = 0;
-    for (size_t i = 0; i < w->spec.n_files; i++)
+    for (size_t i = 0; i < w->spec.n_entries; i++)
         *n += is_part(&w->items[i]);
     for (size_t i = 0; i < w->records.n; i++) {
-        const struct cfg_record *r = &w->records.items[i];
-        enum cfg_release what = CFG_UNTOUCHED;
-        int rc = cfg_spec_file(&w->spec, r->path) == NULL ? cfg_release_plan(w->env, r, w->spec.deletion, &what, e) : 0;
+        bool touches;
+        int rc = plan_removal(w, &w->records.items[i], &touches, e);
         if (rc < 0)
             return rc;
-        *n += what == CFG_RESTORED || what == CFG_REMOVED;
+        *n += touches;
     }
     return 0;
 }
@@ -122,15 +130,21 @@ int cfg_switch_intend(struct cfg_pass *w, bool *commit, struct err *e)
 
 // --- Replacing
 
-static int stage_all(struct cfg_pass *w, struct err *e)
+static int stage_one(struct cfg_pass *w, const struct cfg_item *it, struct err *e)
 {
     char staged[CFG_PATH_MAX + 64];
-    for (size_t i = 0; i < w->spec.n_files; i++) {
+    if (it->want->is_dir)
+        return cfg_item_write(w->env, it, e);
+    cfg_staged_name(it->want->path, staged);
+    return cfg_version_write(w->env, staged, it->want->content, it->want->len, &it->version, e);
+}
+
+// Directories are made at once: there new content finds its place.
+static int stage_all(struct cfg_pass *w, struct err *e)
+{
+    for (size_t i = 0; i < w->spec.n_entries; i++) {
         const struct cfg_item *it = &w->items[i];
-        if (!is_part(it))
-            continue;
-        cfg_staged_name(it->want->path, staged);
-        int rc = cfg_version_write(w->env, staged, it->want->content, it->want->len, &it->version, e);
+        int rc = is_part(it) ? stage_one(w, it, e) : 0;
         if (rc < 0)
             return err_wrap(e, "preparing");
     }
@@ -142,7 +156,7 @@ static int release_all(struct cfg_pass *w, enum cfg_release *done, struct err *e
     for (size_t i = 0; i < w->records.n; i++) {
         const struct cfg_record *r = &w->records.items[i];
         done[i] = CFG_UNTOUCHED;
-        if (cfg_undo_of(&w->sw, r->path) == NULL || cfg_spec_file(&w->spec, r->path) != NULL)
+        if (cfg_undo_of(&w->sw, r->path) == NULL || !cfg_leaves(w, r))
             continue;
         int rc = cfg_release_plan(w->env, r, w->spec.deletion, &done[i], e);
         if (rc == 0)
@@ -157,9 +171,9 @@ static int move_all(struct cfg_pass *w, struct err *e)
 {
     char staged[CFG_PATH_MAX + 64];
     struct disk *d = w->env->disk;
-    for (size_t i = 0; i < w->spec.n_files; i++) {
+    for (size_t i = 0; i < w->spec.n_entries; i++) {
         const struct cfg_item *it = &w->items[i];
-        if (!is_part(it))
+        if (!is_part(it) || it->want->is_dir)
             continue;
         cfg_staged_name(it->want->path, staged);
         int rc = d->ops->rename(d, staged, it->want->path, FS_GUARDED, e);
@@ -197,7 +211,7 @@ static int begin_trial(struct cfg_pass *w, struct err *e)
 static int set_stands(struct cfg_pass *w, const enum cfg_release *done, struct err *e)
 {
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < w->spec.n_files; i++)
+    for (size_t i = 0; rc == 0 && i < w->spec.n_entries; i++)
         rc = is_part(&w->items[i]) ? cfg_item_stands(w, &w->items[i], e) : 0;
     for (size_t i = 0; rc == 0 && i < w->records.n; i++)
         if (done[i] == CFG_RESTORED || done[i] == CFG_REMOVED) // of what stays it is told when its record goes
@@ -231,13 +245,13 @@ static int mend_records(struct cfg_pass *w, struct err *e)
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < w->sw.n; i++) {
         const struct cfg_undo *u = &w->sw.files[i];
-        struct cfg_record *r = cfg_record_of(&w->records, u->path);
+        struct cfg_record *r = cfg_record_of(&w->records, u->path, u->is_dir);
         if (u->lost) // what lies there may well be what its record says
             cfg_tell_released(w->p, u->path, CFG_NO_BACKUP);
         if (r == NULL || u->lost)
             continue;
         if (!u->ours) {
-            rc = cfg_record_delete(w->env->db, w->p->key, u->path, e);
+            rc = cfg_record_delete(w->env->db, w->p->key, r, e);
             continue;
         }
         if (u->present)
@@ -336,7 +350,9 @@ static int confirmed(struct cfg_pass *w, struct err *e)
 {
     pass_event(w->p, false, "Confirmed", "Apply", "the server was reached after the change: it stays");
     int rc = put_state(w, SWITCH_NONE, e);
-    return rc < 0 ? rc : cfg_release_removed(w, e);
+    if (rc == 0)
+        rc = cfg_release_files(w, e);
+    return rc < 0 ? rc : cfg_release_dirs(w, e);
 }
 
 // Only a question that was asked after everything of the change was in effect counts.

@@ -23,6 +23,7 @@ static struct json *undo_json(const struct cfg_undo *u)
     struct json *j = json_object();
     json_set_str(j, "path", u->path);
     json_set_bool(j, "ours", u->ours);
+    json_set_bool(j, "dir", u->is_dir);
     if (u->present)
         json_set(j, "was", cfg_version_json(&u->was));
     return j;
@@ -97,6 +98,7 @@ static bool read_files(struct cfg_switch *s, const struct json *list, struct are
         struct cfg_undo *u = &s->files[s->n++];
         *u = (struct cfg_undo){ .path = path != NULL ? arena_strdup(a, path) : NULL, .present = was != NULL };
         u->ours = json_bool(json_get(item, "ours"), false);
+        u->is_dir = json_bool(json_get(item, "dir"), false);
         if (u->path == NULL || (u->present && !cfg_version_read(was, &u->was)))
             return false;
     }
@@ -155,19 +157,33 @@ static int keep_bytes(const struct kind_env *env, const char *key, const char *p
     return rc < 0 ? err_wrap(e, "keeping what lies at %s", path) : 0;
 }
 
-int cfg_undo_add(const struct kind_env *env, const char *key, struct cfg_switch *s, const char *path, bool ours, struct err *e)
+static bool is_before(const struct cfg_undo *a, const struct cfg_undo *b)
+{
+    return a->is_dir != b->is_dir ? a->is_dir : strcmp(a->path, b->path) < 0;
+}
+
+static void insert(struct cfg_switch *s, const struct cfg_undo *u)
+{
+    size_t at = s->n++;
+    for (; at > 0 && is_before(u, &s->files[at - 1]); at--)
+        s->files[at] = s->files[at - 1];
+    s->files[at] = *u;
+}
+
+int cfg_undo_add(const struct kind_env *env, const char *key, struct cfg_switch *s, const struct cfg_entry *x, bool ours, struct err *e)
 {
     struct buf content AUTO_BUF = BUF_INIT(CFG_BACKUP_MAX);
+    const char *path = x->path;
     struct cfg_actual now;
     if (s->n == s->room)
         return err_set(e, E_TOOBIG, "more files change than can be put back");
-    int rc = cfg_look(env, path, &now, &content, e);
+    int rc = cfg_look(env, path, x->is_dir, &now, &content, e);
     if (rc == 0 && now.too_big)
         rc = err_set(e, E_TOOBIG, "%s: what lies there has more than %d bytes and could not be put back", path, CFG_BACKUP_MAX);
-    if (rc == 0 && now.present)
+    if (rc == 0 && now.present && !x->is_dir)
         rc = keep_bytes(env, key, path, &content, e);
     if (rc == 0)
-        s->files[s->n++] = (struct cfg_undo){ .path = path, .present = now.present, .was = now.version, .ours = ours };
+        insert(s, &(struct cfg_undo){ .path = path, .is_dir = x->is_dir, .present = now.present, .was = now.version, .ours = ours });
     return rc;
 }
 
@@ -207,7 +223,31 @@ static int write_back(const struct kind_env *env, const char *key, struct cfg_un
     return cfg_version_write(env, u->path, buf_str(&content), content.len, &u->was, e);
 }
 
-static int restore_one(const struct kind_env *env, const char *key, struct cfg_undo *u, struct err *e)
+static int unmake_dir(const struct kind_env *env, const char *key, const struct cfg_undo *u, struct err *e)
+{
+    struct err why = ERR_INIT;
+    int rc = env->disk->ops->rmdir(env->disk, u->path, FS_GUARDED, &why);
+    if (rc < 0 && rc != E_EXISTS) {
+        *e = why;
+        return rc;
+    }
+    log_info("edgeconfig", "%s key=%s path=%s", rc == 0 ? "put_back" : "not_empty", key, u->path);
+    return 0;
+}
+
+static int restore_dir(const struct kind_env *env, const char *key, struct cfg_undo *u, struct err *e)
+{
+    struct cfg_actual now;
+    int rc = cfg_look(env, u->path, true, &now, NULL, e);
+    if (rc < 0 || (!u->present && !now.present) || (u->present && now.present && cfg_version_equal(&now.version, &u->was)))
+        return rc;
+    if (!u->present)
+        return unmake_dir(env, key, u, e);
+    log_info("edgeconfig", "put_back key=%s path=%s", key, u->path);
+    return cfg_dir_write(env, u->path, &u->was, e);
+}
+
+static int restore_file(const struct kind_env *env, const char *key, struct cfg_undo *u, struct err *e)
 {
     struct cfg_actual now;
     char staged[CFG_PATH_MAX + 64];
@@ -215,7 +255,7 @@ static int restore_one(const struct kind_env *env, const char *key, struct cfg_u
     cfg_staged_name(u->path, staged);
     int rc = d->ops->unlink(d, staged, FS_GUARDED, e);
     if (rc == 0)
-        rc = cfg_look(env, u->path, &now, NULL, e);
+        rc = cfg_look(env, u->path, false, &now, NULL, e);
     if (rc < 0 || (now.present == u->present && (!now.present || cfg_version_equal(&now.version, &u->was))))
         return rc;
     if (u->present)
@@ -229,7 +269,7 @@ int cfg_undo_restore(const struct kind_env *env, const char *key, struct cfg_swi
     int first = 0;
     for (size_t i = s->n; i-- > 0;) {
         struct err why = ERR_INIT;
-        int rc = restore_one(env, key, &s->files[i], &why);
+        int rc = (s->files[i].is_dir ? restore_dir : restore_file)(env, key, &s->files[i], &why);
         if (rc == 0 || first != 0)
             continue;
         err_wrap(&why, "putting back %.200s", s->files[i].path);

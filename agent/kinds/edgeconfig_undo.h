@@ -20,6 +20,7 @@ enum cfg_switch_state {
 
 struct cfg_undo {
     const char *path;
+    bool is_dir;
     bool present;           // something lay there,
     struct cfg_version was; // this
     bool ours;              // the path had a record before this change
@@ -33,10 +34,10 @@ struct cfg_switch {
     int64_t confirm_ms; // 0 = not on trial
     // SWITCH_TRIAL: the moment by which the server must have been reached.
     char boot_id[37];
-    int64_t until_boot_ms; // boot-time of that boot
-    int64_t until_wall_us; // 0 = the clock was not trusted
-    bool rebooted;         // since it began
-    struct cfg_undo *files;
+    int64_t until_boot_ms;  // boot-time of that boot
+    int64_t until_wall_us;  // 0 = the clock was not trusted
+    bool rebooted;          // since it began
+    struct cfg_undo *files; // and directories, which come first, each after the one that it lies in
     size_t n, room;
 };
 
@@ -45,11 +46,13 @@ int cfg_switch_load(struct cfg_switch *out, struct db *db, const char *key, size
 int cfg_switch_put(struct db *db, const char *key, const struct cfg_switch *s, struct err *e) MUST_USE; // SWITCH_NONE removes it
 
 const struct cfg_undo *cfg_undo_of(const struct cfg_switch *s, const char *path); // NULL = not in the set
-// Keeps what lies at path now and adds it to the set. `path` is borrowed. E_TOOBIG: cannot be kept.
-int cfg_undo_add(const struct kind_env *env, const char *key, struct cfg_switch *s, const char *path, bool ours, struct err *e) MUST_USE;
+// Keeps what lies at the path of x now and adds it to the set. The path is borrowed. E_TOOBIG: cannot be kept.
+int cfg_undo_add(const struct kind_env *env, const char *key, struct cfg_switch *s, const struct cfg_entry *x, bool ours,
+                 struct err *e) MUST_USE;
 // Makes the whole set what it was, whatever is there now; also removes what was staged. Running it twice does nothing the second time. What
 // cannot be put back does not keep the others from it; the first error is returned. A copy that is lost or damaged is no error, for it would
-// be one for ever (a store that went back speaks of copies that were used up): the file stays as it is, and is marked.
+// be one for ever (a store that went back speaks of copies that were used up): the file stays as it is, and is marked. So does a directory of
+// ours that somebody put something into.
 int cfg_undo_restore(const struct kind_env *env, const char *key, struct cfg_switch *s, struct err *e) MUST_USE;
 int cfg_undo_forget(const struct kind_env *env, const char *key, struct err *e) MUST_USE; // removes the bytes
 

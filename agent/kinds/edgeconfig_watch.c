@@ -14,7 +14,7 @@ struct watched {
     struct object_state *os;
     bool on;
     size_t n;
-    uint64_t names[CFG_FILES_MAX]; // hashes of the files' names in this directory
+    uint64_t names[CFG_ENTRIES_MAX]; // hashes of the names in this directory that are ours
     char dir[];
 };
 
@@ -54,7 +54,7 @@ static struct watched *dir_of(struct cfg_watches *ws, struct kind_env *env, stru
     return w;
 }
 
-static void add_file(struct cfg_watches *ws, struct kind_env *env, struct object_state *os, const char *path)
+static void add_path(struct cfg_watches *ws, struct kind_env *env, struct object_state *os, const char *path)
 {
     char dir[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -81,8 +81,8 @@ void cfg_watch(struct cfg_watches *ws, struct kind_env *env, struct object_state
     if (strcmp(ws->revision, s->revision) != 0) {
         cfg_unwatch(ws, env);
         list_init(&ws->dirs);
-        for (size_t i = 0; i < s->n_files; i++)
-            add_file(ws, env, os, s->files[i].path);
+        for (size_t i = 0; i < s->n_entries; i++)
+            add_path(ws, env, os, s->entries[i].path);
         snprintf(ws->revision, sizeof(ws->revision), "%s", s->revision);
     }
     list_each(it, &ws->dirs)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# EdgeConfig beyond single files, on a real API server: several files as one change, templates over labels of the node, an app that is told
-# of a change, and a change that loses the server and is put back.
+# EdgeConfig beyond single files, on a real API server: several files as one change, directories, templates over labels of the node, an app
+# that is told of a change, and a change that loses the server and is put back.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../cluster/lib.sh
 . "$here/../cluster/lib.sh"
@@ -62,6 +62,20 @@ eventually 30 'the label is there: written' file_is "$files/label" 'theta in thr
 k label enode $node -n $ns --overwrite hall=four >/dev/null
 eventually 30 'another value: written anew' file_is "$files/label" 'theta in four'
 eventually 30 'and ready' ready ecfg label
+
+printf 'apiVersion: edge.limpet.dev/v1alpha1\nkind: EdgeConfig\nmetadata: {name: tree}\nspec:
+  directories: [{path: %s, mode: "2770"}]\n  files: [{path: %s, content: in}]\n' "$files/tree/d" "$files/tree/d/f" | put
+eventually 30 'a file in a directory of the same object' file_is "$files/tree/d/f" in
+is "$(stat -c %a "$files/tree/d")" 2770 'the directory with its mode'
+rm -r "$files/tree/d"
+eventually 30 'removed with all that is in it: made again' file_is "$files/tree/d/f" in
+is "$(stat -c %a "$files/tree/d")" 2770 'with its mode'
+like "$(k get ecfg tree -n $ns -o jsonpath='{.status.directories} {.status.files}')" '^1 1$' 'counted apart'
+touch "$files/tree/d/theirs"
+k delete ecfg tree -n $ns >/dev/null
+eventually 30 'deleted: the file goes' test ! -e "$files/tree/d/f"
+ok 'the directory does not, for something of somebody else is in it' test -e "$files/tree/d/theirs"
+eventually 30 'which is told' matches 'tree/d is not empty' k get events.events.k8s.io -n $ns -o 'jsonpath={.items[*].note}'
 
 trap_yaml() {
 	app_yaml web 'replicas: 2' 'update: {minReadySeconds: 0}' |

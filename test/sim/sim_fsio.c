@@ -363,6 +363,23 @@ static int fake_mkdirs(struct disk *disk, const char *path, uint32_t mode, unsig
     return rc;
 }
 
+static int fake_rmdir(struct disk *disk, const char *path, unsigned flags UNUSED, struct err *e)
+{
+    struct sim_disk *d = self(disk);
+    struct sim_file *f;
+    int rc = find_file(d, path, &f, e);
+    if (rc == E_NOTFOUND)
+        return 0;
+    if (rc == 0 && f->type != FS_DIR)
+        rc = err_set(e, E_INVAL, "%s: Not a directory", path);
+    list_each(it, &d->names) {
+        const struct sim_name *n = container_of(it, struct sim_name, link);
+        if (rc == 0 && n->now != NULL && is_child(n->path, path))
+            rc = err_set(e, E_EXISTS, "%s: is not empty", path);
+    }
+    return rc == 0 ? remove_name(d, path, e) : rc;
+}
+
 // The deepest first: names are in order, so that is the last one.
 static bool last_below(struct sim_disk *d, const char *path, char out[SIM_PATH_MAX])
 {
@@ -426,6 +443,7 @@ static const struct disk_ops sim_disk_ops = {
     .unlink = fake_unlink,
     .rename = fake_rename,
     .mkdirs = fake_mkdirs,
+    .rmdir = fake_rmdir,
     .rmtree = fake_rmtree,
     .list = fake_list,
     .free_bytes = fake_free_bytes,

@@ -85,11 +85,11 @@ static void test_many_paths(void)
 {
     struct cfg_fight f = { 0 };
     char path[32];
-    for (int i = 0; i < 3 * CFG_FILES_MAX; i++) {
+    for (int i = 0; i < 3 * CFG_ENTRIES_MAX; i++) {
         snprintf(path, sizeof(path), "/etc/%d", i);
         (void)fight_repaired(&f, path, START + i);
     }
-    is_int(f.n, CFG_FILES_MAX, "no more paths are counted than a spec can hold");
+    is_int(f.n, CFG_ENTRIES_MAX, "no more paths are counted than a spec can hold");
     ok(f.level == 0, "and none of them fights");
 }
 

@@ -73,6 +73,21 @@ static const struct verdict verdicts[] = {
       0 },
     { "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"\"},{\"path\":\"/etc/ab\",\"content\":\"\"}]}", NULL, 0 },
 
+    { "{\"directories\":[{\"path\":\"/etc/d\"}]}", NULL, 0 },
+    { "{\"directories\":[{\"path\":\"/etc/d\",\"mode\":\"2750\",\"owner\":\"bin\",\"group\":\"0\"}]}", NULL, 0 },
+    { "{\"directories\":[]}", "spec.directories: must have 1..32 items, has 0", 0 },
+    { "{\"directories\":[{}]}", "spec.directories[0].path: is required", 0 },
+    { "{\"directories\":[{\"path\":\"/etc/d/\"}]}", "spec.directories[0].path: ", 0 },
+    { "{\"directories\":[{\"path\":\"/usr/d\"}]}", "spec.directories[0].path: /usr/d is not below a directory", 0 },
+    { "{\"directories\":[{\"path\":\"/var/lib/limpet/d\"}]}", "lies in the agent's own directory", 0 },
+    { "{\"directories\":[{\"path\":\"/etc/d\",\"mode\":\"0788\"}]}", "spec.directories[0].mode: must be permission bits", 0 },
+    { "{\"directories\":[{\"path\":\"/etc/d\"},{\"path\":\"/etc/d\"}]}", "spec.directories[1]: path /etc/d is there twice", 0 },
+    { "{\"directories\":[{\"path\":\"/etc/d\"},{\"path\":\"/etc/d/e\"}],\"files\":[{\"path\":\"/etc/d/e/f\",\"content\":\"\"}]}", NULL, 0 },
+    { "{\"directories\":[{\"path\":\"/etc/f\"}],\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}]}",
+      "spec.files[0]: path /etc/f is there twice", 0 },
+    { "{\"directories\":[{\"path\":\"/etc/f/d\"}],\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}]}",
+      "spec.files[0]: /etc/f/d and /etc/f: one would have to be a directory and a file", 0 },
+
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"onChange\":{\"app\":{\"name\":\"a\",\"signal\":\"HUP\"}}}", NULL, 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"onChange\":{\"app\":{\"name\":\"a\",\"restart\":true}}}", NULL, 0 },
     { "{\"files\":[{\"path\":\"/etc/f\",\"content\":\"\"}],\"onChange\":{\"app\":{\"name\":\"a\"}}}",
@@ -126,9 +141,9 @@ static struct cfg_spec decoded(const char *text)
 static void test_defaults(void)
 {
     struct cfg_spec s = decoded("{\"files\":[{\"path\":\"/etc/f\",\"content\":\"hi\\n\"}],\"onChange\":{\"command\":[\"x\"]}}");
-    is_int(s.files[0].mode, 0644, "mode is 0644 by default");
-    ok(s.files[0].owner == NULL && s.files[0].group == NULL, "as the agent");
-    is_int(s.files[0].len, 3, "content as it is");
+    is_int(s.entries[0].mode, 0644, "mode is 0644 by default");
+    ok(s.entries[0].owner == NULL && s.entries[0].group == NULL, "as the agent");
+    is_int(s.entries[0].len, 3, "content as it is");
     is_int(s.deletion, CFG_RESTORE, "deletionPolicy is Restore");
     is_int(s.on_change.timeout_ms, 30000, "30 s");
     ok(s.validate.argv == NULL, "no validate");
@@ -138,9 +153,22 @@ static void test_base64(void)
 {
     struct cfg_spec s = decoded("{\"files\":[{\"path\":\"/etc/f\",\"content\":\"AAEC\\nAw==\\n\",\"encoding\":\"base64\"},"
                                 "{\"path\":\"/etc/g\",\"content\":\"/+8\",\"encoding\":\"base64\"}]}");
-    is_int(s.files[0].len, 4, "four bytes");
-    ok(memcmp(s.files[0].content, "\0\1\2\3", 4) == 0, "with a NUL among them");
-    ok(s.files[1].len == 2 && memcmp(s.files[1].content, "\xff\xef", 2) == 0, "without padding");
+    is_int(s.entries[0].len, 4, "four bytes");
+    ok(memcmp(s.entries[0].content, "\0\1\2\3", 4) == 0, "with a NUL among them");
+    ok(s.entries[1].len == 2 && memcmp(s.entries[1].content, "\xff\xef", 2) == 0, "without padding");
+}
+
+static void test_directories(void)
+{
+    struct cfg_spec s = decoded("{\"directories\":[{\"path\":\"/etc/d/e\",\"mode\":\"700\"},{\"path\":\"/etc/d\"}],"
+                                "\"files\":[{\"path\":\"/etc/a\",\"content\":\"\"}]}");
+    is_int(s.n_entries, 3, "two directories and a file");
+    is_int(s.n_dirs, 2, "directories first");
+    is_str(s.entries[0].path, "/etc/d", "the one that holds the other before it");
+    is_int(s.entries[0].mode, 0755, "mode 0755");
+    is_int(s.entries[1].mode, 0700, "or the given one");
+    ok(cfg_spec_entry(&s, "/etc/d", true) == &s.entries[0] && cfg_spec_entry(&s, "/etc/d", false) == NULL, "found as what it is");
+    ok(cfg_spec_entry(&s, "/etc/a", false) == &s.entries[2] && cfg_spec_entry(&s, "/etc/a", true) == NULL, "so is the file");
 }
 
 #define F "{\"path\":\"/etc/a\",\"content\":\"1\"}"
@@ -164,6 +192,7 @@ static void test_revision(void)
         { "{\"files\":[" F ",{\"path\":\"/etc/b\",\"content\":\"2\",\"mode\":\"600\"}]}", false, "mode" },
         { "{\"files\":[" F ",{\"path\":\"/etc/b\",\"content\":\"2\",\"owner\":\"bin\"}]}", false, "owner" },
         { "{\"files\":[" F ",{\"path\":\"/etc/b\",\"content\":\"2\",\"group\":\"bin\"}]}", false, "group" },
+        { "{\"files\":[" F "," G "],\"directories\":[{\"path\":\"/etc/d\"}]}", false, "a directory" },
     };
     is_str(base.revision, "1-25776c85e9f7", "golden: must not change by accident");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -179,6 +208,7 @@ int main(void)
     check_verdicts(verdicts, ARRAY_LEN(verdicts), decode);
     test_defaults();
     test_base64();
+    test_directories();
     test_revision();
     for (size_t i = 0; i < n_kept; i++)
         json_free(kept[i]);

@@ -60,6 +60,18 @@ static int cut_mkdirs(struct disk *d, const char *path, uint32_t mode, unsigned 
     return rc == 0 ? real->mkdirs(d, path, mode, flags, e) : rc;
 }
 
+static int cut_chattr(struct disk *d, const char *path, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags, struct err *e)
+{
+    int rc = effect(e);
+    return rc == 0 ? real->chattr(d, path, mode, uid, gid, flags, e) : rc;
+}
+
+static int cut_rmdir(struct disk *d, const char *path, unsigned flags, struct err *e)
+{
+    int rc = effect(e);
+    return rc == 0 ? real->rmdir(d, path, flags, e) : rc;
+}
+
 static int cut_rmtree(struct disk *d, const char *path, struct err *e)
 {
     int rc = effect(e);
@@ -81,6 +93,8 @@ static void lay_hands_on(struct rig *r)
     hands.rename = cut_rename;
     hands.unlink = cut_unlink;
     hands.mkdirs = cut_mkdirs;
+    hands.chattr = cut_chattr;
+    hands.rmdir = cut_rmdir;
     hands.rmtree = cut_rmtree;
     r->disk->ops = &hands;
     if (r->port->ops != &port_hands) // after a power cut it is the same port
@@ -278,6 +292,119 @@ static void test_cut_at_each_effect(void)
     ok(at >= 8, "%d effects were cut", at);
     for (int k = 0; k < at; k++)
         (void)cut_once(k, TWO("three", "three") ON_CHANGE "}", "three");
+}
+
+// --- Directories
+
+#define ONE "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"one\"}]"
+#define TREE                                                                              \
+    "{\"directories\":[{\"path\":\"/etc/d/e\"},{\"path\":\"/etc/d\",\"mode\":\"0750\"}]," \
+    "\"files\":[{\"path\":\"/etc/d/e/f\",\"content\":\"two\"},{\"path\":\"/etc/a\",\"content\":\"two\"}]"
+
+static bool is_one(struct rig *r)
+{
+    return strcmp(rig_read(r, "/etc/a"), "one") == 0 && strcmp(rig_read(r, "/etc/d/e/f"), "(absent)") == 0;
+}
+
+static bool is_tree(struct rig *r)
+{
+    return strcmp(rig_read(r, "/etc/a"), "two") == 0 && strcmp(rig_read(r, "/etc/d/e/f"), "two") == 0 && rig_mode(r, "/etc/d") == 0750 &&
+           rig_mode(r, "/etc/d/e") == 0755;
+}
+
+static bool has_dirs(struct rig *r)
+{
+    return rig_mode(r, "/etc/d") != 0;
+}
+
+static void test_tree_cannot(void)
+{
+    struct rig r;
+    start(&r);
+    rig_apply(&r, CFG, ONE "}");
+    rig_run(&r, SETTLE_MS);
+    strcpy(stuck, "/etc/a");
+    rig_apply(&r, CFG, TREE "}");
+    rig_run(&r, SETTLE_MS);
+    ok(is_one(&r) && !has_dirs(&r), "a file cannot be replaced: the directories that were made for the change are gone, too");
+    is_str(rig_condition(&r, CFG, "Ready"), "False ApplyFailed", "a condition");
+    stuck[0] = '\0';
+    rig_run(&r, 310000);
+    ok(is_tree(&r), "then all of it");
+    rig_delete(&r, CFG);
+    rig_run(&r, SETTLE_MS);
+    ok(!has_dirs(&r), "given back");
+    is_int(rig_events(&r, "KeptForeign"), 0, "nothing was taken for foreign");
+    rig_end(&r);
+}
+
+// One way or the other; directories that were ours may still be there, they are removed when the rest stands.
+static bool cut_tree(int at, bool there)
+{
+    struct rig r;
+    start(&r);
+    rig_apply(&r, CFG, there ? ONE ON_CHANGE "}" : TREE ON_CHANGE "}");
+    rig_run(&r, SETTLE_MS);
+    effects = 0;
+    cut_at = at;
+    rig_apply(&r, CFG, there ? TREE ON_CHANGE "}" : ONE ON_CHANGE "}");
+    run_until_dark(&r, SETTLE_MS);
+    bool was_cut = dark;
+    power_cut(&r);
+    ok(is_one(&r) || is_tree(&r), "directories %s, cut at effect %d: one version of all (%s, %s)", there ? "come" : "leave", at,
+       rig_read(&r, "/etc/a"), rig_read(&r, "/etc/d/e/f"));
+    if (there && is_one(&r))
+        ok(!has_dirs(&r), "  and no directory of the other");
+    rig_run(&r, 2000);
+    ok(there ? is_tree(&r) : is_one(&r) && !has_dirs(&r), "  then the version that is wanted");
+    is_str(rig_condition(&r, CFG, "Ready"), "True AllApplied", "  ready");
+    is_str(rig_field(&r, CFG, "driftRepairs"), "0", "  no drift");
+    rig_run(&r, 600000);
+    ok(is_clean(&r), "  nothing is left");
+    rig_delete(&r, CFG);
+    rig_run(&r, SETTLE_MS);
+    ok(!has_dirs(&r) && strcmp(rig_read(&r, "/etc/a"), "(absent)") == 0, "  and at last what was there first: nothing");
+    rig_end(&r);
+    return was_cut;
+}
+
+static void test_cut_tree(bool there)
+{
+    int at = 0;
+    while (cut_tree(at, there))
+        at++;
+    ok(at >= 8, "%d effects were cut", at);
+}
+
+static void test_tree_on_trial(void)
+{
+    struct rig r;
+    start(&r);
+    rig_server(&r, true);
+    rig_apply(&r, CFG, ONE CONFIRM "}");
+    rig_run(&r, 3000);
+    rig_server(&r, false);
+    rig_apply(&r, CFG, TREE CONFIRM "}");
+    rig_run(&r, SETTLE_MS);
+    ok(is_tree(&r), "on trial: all is there");
+    rig_run(&r, 31000);
+    ok(is_one(&r) && !has_dirs(&r), "put back: all is gone");
+    rig_server(&r, true);
+    rig_apply(&r, CFG, TREE ",\"confirmSeconds\":60}");
+    rig_run(&r, 3000);
+    ok(is_tree(&r), "confirmed this time");
+    rig_server(&r, false);
+    rig_apply(&r, CFG, ONE CONFIRM ON_CHANGE "}");
+    rig_run(&r, 20000);
+    ok(is_one(&r) && has_dirs(&r), "directories that leave stay during the trial");
+    is_int(commands, 1, "one onChange");
+    rig_run(&r, 11000);
+    ok(is_tree(&r), "put back");
+    rig_server(&r, true);
+    rig_apply(&r, CFG, ONE ON_CHANGE "}");
+    rig_run(&r, 3000);
+    ok(is_one(&r) && !has_dirs(&r), "and go when the change stands");
+    rig_end(&r);
 }
 
 // --- On trial
@@ -552,6 +679,10 @@ int main(void)
     test_one_leaves();
     test_one_leaves_without_copy();
     test_cut_at_each_effect();
+    test_tree_cannot();
+    test_cut_tree(true);
+    test_cut_tree(false);
+    test_tree_on_trial();
     test_confirmed();
     test_put_back();
     test_put_back_without_copy();

@@ -551,6 +551,27 @@ static void test_mkdirs(void)
     teardown();
 }
 
+static void test_rmdir(void)
+{
+    struct err e = ERR_INIT;
+    setup();
+    is_int(d->ops->mkdirs(d, "/a/b", 0755, 0, &e), 0, "%s: a directory in another %s", how, e.msg);
+    is_int(d->ops->rmdir(d, "/a", FS_GUARDED, &e), E_EXISTS, "one that is not empty stays");
+    has_str(e.msg, "/a: is not empty", "and says so");
+    e = (struct err)ERR_INIT;
+    is_int(d->ops->rmdir(d, "/a/b", FS_GUARDED, &e), 0, "an empty one goes");
+    ok(!is_there(in_root("/a/b")), "is gone");
+    is_int(d->ops->rmdir(d, "/a/b", FS_GUARDED, &e), 0, "absent is success");
+    is_int(d->ops->rmdir(d, "/nowhere/b", FS_GUARDED, &e), 0, "so is one below what is absent");
+    is_int(e.cls, 0, "all without an error");
+    put_file(in_root("/a/f"), "x", 0600);
+    is_int(d->ops->rmdir(d, "/a/f", FS_GUARDED, &e), E_INVAL, "a file is no directory");
+    ok(is_there(in_root("/a/f")), "and stays");
+    ok(symlink("a", in_root("/way")) == 0, "a symbolic link");
+    is_int(d->ops->rmdir(d, "/way", FS_GUARDED, &e), E_FORBIDDEN, "is not followed");
+    teardown();
+}
+
 struct listing {
     unsigned files, dirs, links, others, calls, stop_after;
 };
@@ -940,6 +961,7 @@ int main(void)
         test_unlink();
         test_rename();
         test_mkdirs();
+        test_rmdir();
         test_list();
         test_rmtree();
         test_watch();

@@ -70,6 +70,21 @@ sub refused_account {
     );
 }
 
+# Where a file or directory lies, and whose it is.
+sub refused_place {
+    my ($what) = @_;
+    return (
+        [ "$what.path", minLength => '/' ],
+        [ "$what.path", maxLength => '/' . long(1024) ],
+        (map { [ "$what.path", pattern => $_ ] } 'etc/f', '/etc/../f', '/..', '/etc/.', '/etc//f', '/etc/', "/a\nb", "/a\0b"),
+        [ "$what.mode", minLength => '64' ],
+        [ "$what.mode", maxLength => '000644' ],
+        [ "$what.mode", pattern => '0648' ],
+        refused_account("$what.owner"),
+        refused_account("$what.group"),
+    );
+}
+
 sub refused_range {
     my ($path, $below, $above) = @_;
     return ([ $path, minimum => $below ], [ $path, maximum => $above ]);
@@ -338,6 +353,7 @@ my $config = {
     whole => {
         spec => {
             nodeName => 'edge-1',
+            directories => [ { path => '/etc/app', mode => '0750', owner => 'root', group => 'daemon' }, { path => '/etc/app/d' } ],
             files => [
                 { path => '/etc/app/app.conf', content => "port=1\n", encoding => 'utf-8', template => JSON::PP::true, mode => '0640', owner => 'root', group => 'daemon' },
                 { path => '/etc/app/key', content => "AAEC\nAw==\n", encoding => 'base64', template => JSON::PP::false, mode => '600' },
@@ -350,7 +366,7 @@ my $config = {
             deletionPolicy => 'Keep',
         },
         status => {
-            observedGeneration => 1, revision => 'v1-0123456789abcdef', files => 2, lastAppliedTime => $time, driftRepairs => 5,
+            observedGeneration => 1, revision => 'v1-0123456789abcdef', files => 2, directories => 2, lastAppliedTime => $time, driftRepairs => 5,
             differences => [ { path => '/etc/app/app.conf', field => 'mode', want => '0640', have => '0777' } ],
             conditions => [$condition],
         },
@@ -361,29 +377,29 @@ my $config = {
     },
     refused => [
         [ '', required => 'spec' ],
-        [ 'spec', required => 'files' ],
+        [ 'spec', rule => {}, 'spec.files' ],
+        [ 'spec', rule => { directories => [ { path => '/f' } ], files => [ { path => '/f', content => '' } ] } ],
+        [ 'spec', rule => { directories => [ { path => '/f/d' } ], files => [ { path => '/f', content => '' } ] } ],
         refused_node_name(),
         [ 'spec.files', minItems => [] ],
         [ 'spec.files', maxItems => many(65, sub { ({ path => "/f$_[0]", content => '' }) }) ],
         [ 'spec.files', unique => many(2, sub { ({ path => '/f', content => '' }) }), 'spec.files[1]' ],
         [ 'spec.files', rule => [ { path => '/a/b', content => '' }, { path => '/a/b/c', content => '' } ] ],
+        [ 'spec.directories', minItems => [] ],
+        [ 'spec.directories', maxItems => many(33, sub { ({ path => "/d$_[0]" }) }) ],
+        [ 'spec.directories', unique => many(2, sub { ({ path => '/d' }) }), 'spec.directories[1]' ],
+        [ 'spec.directories[0]', required => 'path' ],
         [ $file, required => 'path' ],
         [ $file, rule => { path => '/f' } ],
         [ $file, rule => { path => '/f', content => 'x', contentFrom => { secretKeyRef => { name => 'a', key => 'b' } } } ],
         [ $file, rule => { path => '/f', template => JSON::PP::true, contentFrom => { secretKeyRef => { name => 'a', key => 'b' } } } ],
         refused_key_ref("$file.contentFrom"),
-        [ "$file.path", minLength => '/' ],
-        [ "$file.path", maxLength => '/' . long(1024) ],
-        (map { [ "$file.path", pattern => $_ ] } 'etc/f', '/etc/../f', '/..', '/etc/.', '/etc//f', '/etc/', "/a\nb", "/a\0b"),
+        refused_place($file),
+        refused_place('spec.directories[0]'),
         [ "$file.content", maxLength => long(1048577) ],
         [ "$file.encoding", enum => 'gzip' ],
         [ $file, anyOf => { path => '/f', encoding => 'base64', content => 'not base64!' }, "$file.content" ],
         [ $file, anyOf => { path => '/f', encoding => 'base64', content => 'AA=A' }, "$file.content" ],
-        [ "$file.mode", minLength => '64' ],
-        [ "$file.mode", maxLength => '000644' ],
-        [ "$file.mode", pattern => '0648' ],
-        refused_account("$file.owner"),
-        refused_account("$file.group"),
         [ 'spec.validate', required => 'command' ],
         (map { (refused_command("$_.command"), refused_range("$_.timeoutSeconds", 0, 301)) } qw(spec.validate spec.onChange)),
         [ 'spec.onChange', rule => {} ],
@@ -401,6 +417,7 @@ my $config = {
         [ 'status.observedGeneration', minimum => -1 ],
         [ 'status.revision', maxLength => long(65) ],
         [ 'status.files', minimum => -1 ],
+        [ 'status.directories', minimum => -1 ],
         [ 'status.lastAppliedTime', format => 'yesterday' ],
         [ 'status.lastAppliedTime', maxLength => '2026-11-30T12:00:00.' . '0' x 64 . 'Z' ],
         [ 'status.driftRepairs', minimum => -1 ],

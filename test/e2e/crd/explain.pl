@@ -23,7 +23,7 @@ my @taught = (
     [ 'edgeapp.spec.rlimits',         '<[]Object>' ],
     [ 'eapp.spec.logs',               'maxSize times maxFiles bytes' ],
     [ 'edgeapp.status',               'compare observedGeneration with metadata.generation' ],
-    [ 'edgeconfig',                   'Files that one machine keeps as given here.' ],
+    [ 'edgeconfig',                   'Files that one machine keeps as given here, and directories.' ],
     [ 'ecfg.spec.files',              'How `content` is written down.' ],
     [ 'edgeconfig.spec.validate',     '$(STAGED_DIR)' ],
     [ 'edgeconfig.spec.onChange',     'It is owed until it has succeeded once' ],
