@@ -102,6 +102,13 @@ void db_write_log_back(struct db *db)
     db->log_old = !write_log_back(db->sq);
 }
 
+// Transactions that lie behind a damaged frame are gone. -1: the disk does not tell now.
+static int frames_in_log(struct sqlite3 *sq)
+{
+    int frames = 0, moved = 0;
+    return sqlite3_wal_checkpoint_v2(sq, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, &moved) == SQLITE_OK ? frames : -1;
+}
+
 // Opens the file that is there. E_CORRUPT: it needs salvage, if it is still so on another try.
 static int attach(struct db *db, bool check, struct err *e)
 {
@@ -120,6 +127,7 @@ static int attach(struct db *db, bool check, struct err *e)
         db_disconnect(sq, true);
         return r;
     }
+    db->found_frames = frames_in_log(sq);
     db->log_old = unclean && !write_log_back(sq);
     db->next_back_ms = 0;
     sqlite3_wal_hook(sq, note_wal, db);
@@ -384,6 +392,14 @@ static int end_doomed(struct db *db, struct err *e)
     return err_set(e, db->failed, "store: a write failed and took everything since the last commit with it");
 }
 
+// What was committed is gone from the log, and with it what everybody has in memory of it.
+static int went_back(struct db *db, int had_frames, struct err *e)
+{
+    db_metas_ended(db, false);
+    db_tell_hooks(db, E_CORRUPT);
+    return err_set(e, E_CORRUPT, "store went back: its log has %d pages that can be read, of %d", db->found_frames, had_frames);
+}
+
 // A read has failed. A cable or a controller may fail for a moment, and a salvage then would lose what can be read a moment later. So a
 // fresh connection reads the whole file; only when that finds fault DOUBTS times, each at its own time, the file is damaged. Until then the
 // store works on, as far as it can be read.
@@ -392,6 +408,7 @@ static int judge(struct db *db, struct err *e)
     struct err why = ERR_INIT;
     if (db_stmts_busy(db))
         return err_set(e, E_BUSY, "store is in doubt and a statement is in use");
+    int had_frames = db->wal_frames;
     detach(db, true);
     int r = attach(db, true, &why);
     db->doubtful = r != 0;
@@ -403,7 +420,7 @@ static int judge(struct db *db, struct err *e)
         db->next_heal_ms = clock_mono(db->clock) + HEAL_AGAIN_MS;
         (void)!attach(db, false, NULL);
     }
-    return 0;
+    return db->sq != NULL && db->found_frames < had_frames ? went_back(db, had_frames, e) : 0;
 }
 
 // A transaction that is open comes first: it may well stand.

@@ -46,6 +46,7 @@ struct db {
     bool wrote;           // a statement of the open transaction did
     bool doomed;          // a later one failed: what others wrote in this turn is gone, and db_commit() has to say so
     int wal_frames;
+    int found_frames; // in the log when it was attached, -1 = not known
     uint64_t uses;
     struct db_stmt stmts[DB_STMTS], broken; // broken: handed out when all are in use
     struct list lazies, hooks, metas;       // struct db_lazy, db_hook, lazy_meta

@@ -60,7 +60,10 @@ void outbox_ack(struct outbox *o, int64_t seq)
 {
     o->acked++;
     if (o->n_acks == ACKS_MAX) {
-        o->stale = outbox_write_acks(o, NULL) != 0 || o->stale;
+        if (outbox_write_acks(o, NULL) != 0) {
+            o->stale = true;
+            o->none_pending_to = 0;
+        }
         o->n_acks = 0;
     }
     o->acks[o->n_acks++] = (struct ack){ .seq = seq };

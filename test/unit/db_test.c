@@ -1054,6 +1054,38 @@ static void test_read_fails_for_a_while(void)
     test_vfs.bad_read_at = -1;
 }
 
+// A fresh connection takes the log up to the first frame that is damaged. Who has in memory what was behind it must hear of that.
+static void test_judged_and_gone_back(void)
+{
+    new_root();
+    struct db *db = open_store();
+    struct err e;
+    char path[200], byte = 'x';
+    is_int(put_intent(db, "a", "first", &e), 0, "a row");
+    commit(db);
+    int64_t end = file_size(STORE "-wal");
+    is_int(put_intent(db, "b", "second", &e), 0, "and another");
+    commit(db);
+    heard = (struct heard){ .hook = { .ended = hear } };
+    db_hook_add(db, &heard.hook);
+    int fd = open(real_path(STORE "-wal", path), O_WRONLY);
+    is_int(pwrite(fd, &byte, 1, end + 200), 1, "a byte flips in the log, under the second");
+    close(fd);
+    db->doubtful = true;
+    is_int(db_commit(db, &e), E_CORRUPT, "a look at the store in doubt finds it gone back");
+    is_int(heard.cls, E_CORRUPT, "which everybody hears");
+    is_int(count_intents(db), 1, "the first is there");
+    is_int(put_intent(db, "b", "second", &e), 0, "the second is made again");
+    commit(db);
+    is_int(heard.cls, 0, "and stands");
+    db->doubtful = true;
+    heard.calls = 0;
+    is_int(db_commit(db, &e), 0, "another doubt finds all as it was");
+    is_int(heard.calls, 0, "and nobody hears of it");
+    is_int(count_intents(db), 2, "both are there");
+    db_close(db);
+}
+
 static void test_unreadable_sector(void)
 {
     new_root();
@@ -1340,6 +1372,7 @@ int main(void)
     test_log_written_back();
     test_read_fails_once();
     test_read_fails_for_a_while();
+    test_judged_and_gone_back();
     test_unreadable_sector();
     test_unclean_damage();
     test_clean_damage();
