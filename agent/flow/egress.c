@@ -17,6 +17,7 @@ enum {
     HOLD_FROM_MS = 600000, // a link that flaps is no outage of many
     BACKOFFS_MAX = 4096,
     TIMEOUT_MS = 15000,
+    UNREADABLE_MS = 5000, // until the outbox is looked into again
     BACKOFF_MIN_MS = 200,
     BACKOFF_MAX_MS = 60000,
     MERGE_KINDS_MAX = 64
@@ -478,6 +479,8 @@ bool egress_run(struct egress *g)
         rc = walk(g, &r, true);
     if (rc > 0 && free_sender(g) != NULL) // the rate is used up
         r.wake_ms = MIN(r.wake_ms, loop_now(g->loop) + MAX((1000 - g->tokens) / g->conf.rate_per_s, (int64_t)5));
+    if (rc < 0) // an idle agent commits nothing that would wake us when the disk is well again
+        r.wake_ms = MIN(r.wake_ms, loop_in(g->loop, UNREADABLE_MS));
     sleep_until(g, r.wake_ms);
     return false;
 }

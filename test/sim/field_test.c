@@ -487,6 +487,34 @@ static void lease_told_without_answer(void)
     world_end(w, "lease");
 }
 
+// An event whose row is damaged has to go before the next one is sent, and the disk takes no writes then. When it does again nothing else is
+// committed that would wake whoever sends.
+static void told_when_disk_is_well(void)
+{
+    struct world *w = world_at_work("watch");
+    struct err e = ERR_INIT;
+    struct outbox_stats s = { 0 };
+    struct event_in ev = {
+        .key = APP, .uid = "u", .kind = "EdgeApp", .api_version = "edge.limpet.dev/v1alpha1", .ns = SIM_NS, .name = "app-0"
+    };
+    ev.reason = ev.action = "Tried", ev.note = "the first";
+    int rc = outbox_event(w->agent->outbox, &ev, &e);
+    ev.note = "the second";
+    rc = rc == 0 ? outbox_event(w->agent->outbox, &ev, &e) : rc;
+    rc = rc == 0 ? db_run(db_stmt(w->agent->db, "UPDATE event SET count=7 WHERE note='the first'"), &e) : rc;
+    rc = rc == 0 ? db_commit(w->agent->db, &e) : rc;
+    is_int(rc, 0, "two events wait, the row of the first is damaged");
+    w->disk.error_permille = 1000;
+    egress_wake(w->agent->egress);
+    world_live(w, MINUTE);
+    w->disk.error_permille = 0;
+    world_live(w, MINUTE);
+    is_int(outbox_stats(w->agent->outbox, &s, &e), 0, "the disk is well again");
+    is_int(s.events_pending, 0, "the second one is told");
+    is_int(s.events_lost, 1, "the first is owned up to");
+    world_end(w, "disk");
+}
+
 // The store is lost while another cluster answers: the identity still knows which one is ours.
 static void other_cluster_without_store(void)
 {
@@ -760,6 +788,7 @@ int main(void)
     other_cluster_of_same_names();
     other_cluster_without_store();
     lease_told_without_answer();
+    told_when_disk_is_well();
     joined_anew();
     crd_comes_later();
     clock_steps();
