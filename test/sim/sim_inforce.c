@@ -351,6 +351,22 @@ int64_t policies_max_events(struct world *w)
     return most;
 }
 
+int policies_shed(struct world *w)
+{
+    int first = -1;
+    if (!w->policies.on)
+        return OUTBOX_SHED_OLDEST;
+    policies_refresh(w);
+    each_that_counts(v, w, SAID_SHED_FIRST)
+    {
+        int kind = v != NULL ? v->shed_first : OUTBOX_SHED_OLDEST;
+        if (first >= 0 && first != kind)
+            return -1;
+        first = kind;
+    }
+    return first;
+}
+
 // --- The mode
 
 // Within a metered window that one's mode counts. How far the clock of the agent has come is not asked: at the edges both can be.

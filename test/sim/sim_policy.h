@@ -114,6 +114,7 @@ bool policies_forbid_start(struct world *w, unsigned who);
 bool policies_may_wait(struct world *w);  // for a window
 bool policies_make_wait(struct world *w); // no window can have been open for long
 int64_t policies_max_events(struct world *w);
+int policies_shed(struct world *w);       // enum outbox_shed, -1 = more than one can be in force
 unsigned policies_modes(struct world *w); // by which the server can be followed now, 1 << enum sync_mode each
 bool policies_have_offline(struct world *w);
 const char *policies_are_right(struct world *w, char why[256]); // at peace

@@ -22,12 +22,13 @@ static bool is_right_now(struct world *w)
     return off_us < TIME_SLACK_US && off_us > -TIME_SLACK_US;
 }
 
-static void promise(struct world *w, const char *name, const char *reason)
+static void promise(struct world *w, int64_t seq, const char *name, const char *reason)
 {
     AS_WORLD;
     struct promise *p = calloc(1, sizeof(*p));
     if (p == NULL)
         abort();
+    p->seq = seq;
     snprintf(p->name, sizeof(p->name), "%.*s", SIM_NAME_MAX - 1, name);
     p->offline = strcmp(reason, "Offline") == 0;
     p->online = strcmp(reason, "Online") == 0;
@@ -59,7 +60,7 @@ static void read_events(struct world *w)
     db_bind_int(s, 1, w->witness.last_seq);
     while ((rc = db_step(s, &e)) == 1) {
         w->witness.last_seq = db_int(s, 0);
-        promise(w, db_text(s, 1), db_text(s, 2));
+        promise(w, w->witness.last_seq, db_text(s, 1), db_text(s, 2));
     }
     if (rc < 0)
         unreadable(w, &e);
@@ -154,6 +155,7 @@ static void look_into_outbox(struct world *w, uint64_t commits)
     w->disk.calm = true;
     w->witness.readable_ms = 0;
     read_events(w);
+    shed_look(w);
     read_statuses(w);
     check_bounds(w);
     w->disk.calm = false;
@@ -212,6 +214,7 @@ void witness_store_lost(struct world *w)
     w->rules.jobs_forgotten = true;
     policies_doubtful(w);
     w->witness.last_seq = 0;
+    w->witness.ring.valid = false;
     list_each_safe(it, next, &w->witness.versions) {
         list_del(it);
         free(container_of(it, struct version, link));

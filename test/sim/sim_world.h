@@ -33,6 +33,7 @@ struct sim_port {
 // An event that the agent committed to its outbox.
 struct promise {
     struct list link;
+    int64_t seq; // its place in the ring
     char name[SIM_NAME_MAX];
     int64_t after_us, at_us; // true times: the look at the outbox that did not show it yet, and the one that did
     int boot;
@@ -49,8 +50,24 @@ struct version {
     bool let_through; // it can be of what a window let through, while a newer one waits
 };
 
+// The ring of events as a look finds it; not valid where there are too many.
+enum { RING_MAX = 100 };
+struct ring_event {
+    int64_t seq;
+    bool warning, waits;
+};
+struct ring {
+    bool valid;
+    int kind; // enum outbox_shed, -1 = more than one can be in force
+    int life;
+    int64_t dropped;
+    size_t n;
+    struct ring_event at[RING_MAX];
+};
+
 struct witness {
     struct list promises, versions;
+    struct ring ring;
     int64_t last_seq;
     int64_t seen_us;      // true time of the last look at the outbox
     int64_t life_us;      // when the agent that lived then was started
@@ -209,6 +226,9 @@ void witness_store_rots(struct world *w);                 // what it held may be
 bool witness_may_lack(struct world *w, int64_t since_ms); // a row that was written then
 void witness_store_opens(struct world *w);
 void witness_sums_up(struct world *w); // at peace: is every promise kept?
+
+// sim_shed.c
+void shed_look(struct world *w); // after each commit
 
 // sim_rules.c
 void rules_init(struct world *w);
