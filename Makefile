@@ -110,7 +110,7 @@ COMPILE = $(CC) -std=gnu11 $(CFLAGS) $(WARN) $(HARD) $(FLAVOUR) $(CPPFLAGS_ALL) 
 
 LIB_SRC := $(sort $(wildcard agent/*/*.c port/*.c))
 CTL_SRC := $(sort $(wildcard ctl/*.c))
-LIB_OBJ := $(LIB_SRC:%.c=$(O)/obj/%.o)
+LIB_OBJ := $(LIB_SRC:%.c=$(O)/obj/%.o) $(O)/obj/gen/fields.o
 CTL_OBJ := $(CTL_SRC:%.c=$(O)/obj/%.o) $(O)/obj/gen/manifests.o
 LIB := $(O)/liblimpet.a
 PROGRAMS := $(if $(wildcard agent/main.c),$(O)/limpet) $(if $(CTL_SRC),$(O)/limpetctl)
@@ -129,7 +129,14 @@ $(O)/gen/manifests.c: ctl/manifests.awk $(sort $(wildcard crd/*.yaml)) crd/node.
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)awk -f $^ >$@
-$(O)/obj/gen/manifests.o: $(O)/gen/manifests.c ctl/manifests.h $(DEPS)/stamp $(O)/gen/flags
+# limpet knows the fields of its kinds.
+$(O)/gen/fields.c: agent/flow/fields.awk $(sort $(wildcard crd/edge*.yaml))
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)awk -f $^ >$@
+$(O)/obj/gen/manifests.o: ctl/manifests.h
+$(O)/obj/gen/fields.o: agent/flow/fields.h
+$(O)/obj/gen/%.o: $(O)/gen/%.c $(DEPS)/stamp $(O)/gen/flags | $(O)/gen/version.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -c -o $@ $<

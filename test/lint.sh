@@ -70,7 +70,7 @@ only() { # who (regular expression of paths)   header (regular expression)   wha
 }
 only 'agent/data/json\.c' 'cJSON' 'only data/json.c sees cJSON'
 only 'agent/wire/http[a-z_]*\.[ch]' '(curl|mbedtls|psa|nghttp2)/' 'only wire/http*.c sees curl and mbedTLS'
-only 'agent/wire/yaml\.c' 'yaml\.h' 'only wire/yaml.c sees libyaml' # our own is "wire/yaml.h"
+only 'agent/wire/yaml(_where)?\.c' 'yaml\.h' 'only wire/yaml*.c see libyaml' # our own is "wire/yaml.h"
 only 'agent/data/db[a-z_]*\.c' 'sqlite3' 'only data/db*.c sees SQLite'
 only 'agent/local/web\.c' 'microhttpd' 'only local/web.c sees libmicrohttpd'
 only 'agent/config/[a-z_]*\.c' 'ini\.h' 'only config/*.c sees inih'

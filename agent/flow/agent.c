@@ -394,11 +394,20 @@ static int make_engine(struct agent *a, struct err *e)
     return engine_new(&a->engine, &a->env, a->registry, &ec, e);
 }
 
+static void on_manifests_read(void *ctx)
+{
+    agent_refresh_facts(ctx);
+}
+
 static int make_manifests(struct agent *a, struct err *e)
 {
-    struct manifests_conf mc = {
-        .dir = a->config->manifests_dir, .registry = a->registry, .env = &a->env, .changed = on_changed, .gone = on_gone, .ctx = a
-    };
+    struct manifests_conf mc = { .dir = a->config->manifests_dir,
+                                 .registry = a->registry,
+                                 .env = &a->env,
+                                 .changed = on_changed,
+                                 .gone = on_gone,
+                                 .read = on_manifests_read,
+                                 .ctx = a };
     if (a->config->manifests_dir == NULL || a->config->manifests_dir[0] == '\0' || a->ns[0] == '\0')
         return 0;
     int rc = manifests_new(&a->manifests, &mc, e);

@@ -48,6 +48,7 @@ struct agent {
     struct engine *engine;
     struct sync *sync;
     struct manifests *manifests; // NULL: no directory is set
+    bool manifests_told;         // the condition is there
     struct lease *lease;
     struct egress *egress;
     struct contact *contact;

@@ -80,11 +80,33 @@ static void store_fact(struct agent *a)
         node_facts_set(&a->env, "StoreVolatile", COND_FALSE, "Durable", "the store lies in %s", a->config->state_dir);
 }
 
+// Nothing is said of a directory that never had a file.
+static void manifests_fact(struct agent *a)
+{
+    static const char type[] = "ManifestsAccepted";
+    struct manifests_stats s;
+    manifests_stats(a->manifests, &s);
+    if (s.bad > 0)
+        node_facts_set(&a->env, type, COND_FALSE, "InvalidManifest", "%zu of %zu files are left alone; %s", s.bad, s.files, s.problem);
+    else if (s.problem[0] != '\0' && s.unknown == 0)
+        node_facts_set(&a->env, type, COND_FALSE, "DirectoryInDoubt", "%s", s.problem);
+    else if (s.unknown > 0)
+        node_facts_set(&a->env, type, COND_FALSE, "UnknownField", "%zu of %zu files count without fields that are unknown; %s", s.unknown,
+                       s.files, s.problem);
+    else if (s.files > 0 || a->manifests_told)
+        node_facts_set(&a->env, type, COND_TRUE, "AllAccepted", "%zu objects in %zu files", s.objects, s.files);
+    else
+        return;
+    a->manifests_told = true;
+}
+
 void agent_refresh_facts(struct agent *a)
 {
     char key[KEY_MAX];
     bool trusted = clock_trusted(a->seams.clock);
     store_fact(a);
+    if (a->manifests != NULL)
+        manifests_fact(a);
     if (a->sync != NULL)
         identity_fact(a);
     if (a->lease != NULL)

@@ -14,7 +14,9 @@ struct reader {
     int (*fn)(void *ctx, struct manifest_object *o);
     void *ctx;
     struct err *e;
-    size_t line;
+    const char *text;
+    size_t len, line;
+    size_t item; // of the List that the document is, from 1; 0 = it is none
 };
 
 bool manifest_is_name(const char *name)
@@ -71,6 +73,35 @@ static int check_names(const struct reader *r, const struct kind *k, const char 
     return 0;
 }
 
+// In which line of the file it stands.
+static size_t line_of(const struct reader *r, const char *path, size_t n)
+{
+    char whole[FIELDS_PATH_MAX + 32];
+    if (r->item > 0)
+        snprintf(whole, sizeof(whole), "items[%zu].%.*s", r->item - 1, (int)MIN(n, (size_t)FIELDS_PATH_MAX), path);
+    else
+        snprintf(whole, sizeof(whole), "%.*s", (int)MIN(n, (size_t)FIELDS_PATH_MAX), path);
+    return yaml_line_of(r->text, r->len, r->line, whole);
+}
+
+// A server takes only texts there, and who selects by labels compares texts.
+static int check_texts(const struct reader *r, const struct manifest_object *o, const struct json *doc, const char *member, struct err *e)
+{
+    char path[FIELDS_PATH_MAX];
+    const struct json *j = json_get(json_get(doc, "metadata"), member);
+    snprintf(path, sizeof(path), "metadata.%s", member);
+    if (j != NULL && json_type(j) != JSON_OBJECT && json_type(j) != JSON_NULL)
+        return err_set(e, E_INVAL, "line %zu: %s %s: %s: must be an object", line_of(r, path, sizeof(path)), o->kind->name, o->name, path);
+    json_each(m, j)
+    {
+        if (json_type(m) == JSON_STRING)
+            continue;
+        snprintf(path, sizeof(path), "metadata.%s.%.120s", member, json_key(m));
+        return err_set(e, E_INVAL, "line %zu: %s %s: %s: must be text", line_of(r, path, sizeof(path)), o->kind->name, o->name, path);
+    }
+    return 0;
+}
+
 static void copy_member(struct json *to, const struct json *from, const char *name)
 {
     const struct json *j = json_get(from, name);
@@ -93,16 +124,46 @@ static struct json *stripped(const struct reader *r, const struct json *doc, con
     return j;
 }
 
+static int check_object(const struct reader *r, const struct manifest_object *o, const struct json *json, struct err *e)
+{
+    int (*check)(const struct kind *, const struct kind_env *, const struct json *, struct err *) =
+        o->kind->check_file != NULL ? o->kind->check_file : o->kind->check;
+    struct err why = ERR_INIT;
+    if (check == NULL || check(o->kind, r->m->env, json, &why) == 0)
+        return 0;
+    const char *colon = strchr(why.msg, ':'); // it begins with the field
+    size_t line = colon != NULL ? line_of(r, why.msg, (size_t)(colon - why.msg)) : r->line;
+    return err_set(e, why.cls, "line %zu: %s %s: %s", line, o->kind->name, o->name, why.msg);
+}
+
+static void look_for_unknown(const struct reader *r, const struct json *doc, struct manifest_object *o)
+{
+    o->n_unknown = fields_unknown(o->kind, doc, o->unknown);
+    if (o->n_unknown > 0)
+        o->unknown_line = line_of(r, o->unknown, strlen(o->unknown));
+}
+
+void manifest_say_unknown(const struct manifest_object *o, char *out, size_t max)
+{
+    char more[40] = "";
+    if (o->n_unknown > 1)
+        snprintf(more, sizeof(more), ", and %zu more", o->n_unknown - 1);
+    snprintf(out, max, "line %zu: %s %s: unknown field %s%s", o->unknown_line, o->kind->name, o->name, o->unknown, more);
+}
+
 static int take_object(struct reader *r, const struct json *doc, struct err *e)
 {
     struct manifest_object o = { .line = r->line };
-    struct err why = ERR_INIT;
     o.kind = kind_of(r, doc, e);
     if (o.kind == NULL)
         return e->cls;
     o.name = json_str(json_path(doc, "metadata.name"));
     const char *ns = json_str(json_path(doc, "metadata.namespace"));
     int rc = check_names(r, o.kind, o.name, ns, e);
+    if (rc == 0)
+        rc = check_texts(r, &o, doc, "labels", e);
+    if (rc == 0)
+        rc = check_texts(r, &o, doc, "annotations", e);
     if (rc == 0)
         rc = key_make(o.key, o.kind->type.plural, r->m->ns != NULL ? r->m->ns : "", o.name, e);
     if (rc < 0)
@@ -111,8 +172,10 @@ static int take_object(struct reader *r, const struct json *doc, struct err *e)
     struct json *json AUTO_JSON = stripped(r, doc, o.name);
     if (!json_ok())
         return err_set(e, E_NOMEM, "line %zu: no memory", r->line);
-    if (o.kind->check != NULL && o.kind->check(o.kind, r->m->env, json, &why) < 0)
-        return err_set(e, why.cls, "line %zu: %s %s: %s", r->line, o.kind->name, o.name, why.msg);
+    rc = check_object(r, &o, json, e);
+    if (rc < 0)
+        return rc;
+    look_for_unknown(r, doc, &o);
     o.name = json_path_str(json, "metadata.name");
     o.json = steal(json);
     rc = r->fn(r->ctx, &o);
@@ -134,6 +197,7 @@ static int take_document(void *ctx, const char *text, size_t len, size_t line)
     struct err why = ERR_INIT;
     int rc = json_parse(&doc, text, len, &why);
     r->line = line;
+    r->item = 0;
     if (rc < 0)
         return err_set(r->e, rc, "line %zu: %s", line, why.msg);
     if (json_type(doc) == JSON_NULL)
@@ -142,13 +206,18 @@ static int take_document(void *ctx, const char *text, size_t len, size_t line)
         return err_set(r->e, E_INVAL, "line %zu: not an object", line);
     if (!is_list(doc))
         return take_object(r, doc, r->e);
-    json_each(item, json_get(doc, "items")) if (rc == 0) rc = take_object(r, item, r->e);
+    json_each(item, json_get(doc, "items"))
+    {
+        r->item++;
+        if (rc == 0)
+            rc = take_object(r, item, r->e);
+    }
     return rc;
 }
 
 int manifest_read(const struct manifest_env *m, const char *text, size_t len, int (*fn)(void *ctx, struct manifest_object *o), void *ctx,
                   struct err *e)
 {
-    struct reader r = { .m = m, .fn = fn, .ctx = ctx, .e = e };
+    struct reader r = { .m = m, .fn = fn, .ctx = ctx, .e = e, .text = text, .len = len };
     return yaml_documents(text, len, JSON_MAX, take_document, &r, e);
 }

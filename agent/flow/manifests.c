@@ -8,56 +8,15 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sha256.h"
-#include "base/table.h"
-#include "data/object.h"
-#include "wire/yaml.h"
+#include "flow/manifests_priv.h"
 
 enum { SETTLE_MS = 200, SETTLE_MOST_MS = 2000, GONE_AFTER_MS = 2000, NAME_LIMIT = 256, NAMES_MAX = 512 * 1024 };
 #define META_DIR "manifests:directory" // its inode when its files were taken last
-
-// A key that a file defines. `taken`: another one before it has it.
-struct defined {
-    struct list link;
-    bool taken;
-    char key[];
-};
-
-struct file {
-    struct table_node node;
-    struct list defines;
-    char sha[SHA256_HEX]; // "" = not read since the start
-    uint64_t seen;        // in which scan
-    char problem[ERR_MSG_MAX];
-    char name[];
-};
-
-struct claim {
-    struct table_node node;
-    struct file *file;
-    char key[];
-};
 
 struct absent {
     struct table_node node;
     int64_t since_ms;
     char key[];
-};
-
-struct manifests {
-    struct manifests_conf conf;
-    struct manifest_env env;
-    struct fs_watch watch;
-    bool on_parent; // the directory is not there: what is watched is where it would be
-    struct timer settle, step;
-    int64_t first_event_ms;
-    struct table files, claims, absents;
-    struct buf names; // of the scan under way, sorted, NUL-separated
-    size_t at;
-    bool scanning, again, incomplete, accept;
-    uint64_t inode; // of the directory that is read
-    struct manifests_stats stats;
-    char dir_problem[ERR_MSG_MAX];
 };
 
 static struct loop *loop_of(const struct manifests *m)
@@ -69,288 +28,6 @@ static void in(struct manifests *m, struct timer *t, int64_t ms)
 {
     if (timer_in(loop_of(m), t, ms) < 0)
         log_error("manifests", "no-timer");
-}
-
-// --- Files and what they define
-
-static void forget_defined(struct file *f)
-{
-    list_each_safe(it, next, &f->defines) {
-        list_del(it);
-        free(container_of(it, struct defined, link));
-    }
-}
-
-static void file_free(struct manifests *m, struct file *f)
-{
-    forget_defined(f);
-    table_del(&m->files, &f->node);
-    free(f);
-}
-
-static struct file *file_of(struct manifests *m, const char *name, struct err *e)
-{
-    struct table_node *n = table_get(&m->files, name);
-    size_t len = strlen(name) + 1;
-    if (n != NULL)
-        return container_of(n, struct file, node);
-    struct file *f = calloc(1, sizeof(*f) + len);
-    if (f == NULL) {
-        err_set(e, E_NOMEM, "manifest %s", name);
-        return NULL;
-    }
-    memcpy(f->name, name, len);
-    f->node.key = f->name;
-    list_init(&f->defines);
-    if (table_put(&m->files, &f->node, e) == 0)
-        return f;
-    free(f);
-    return NULL;
-}
-
-static int define(struct file *f, const char *key, bool taken, struct err *e)
-{
-    size_t n = strlen(key) + 1;
-    struct defined *d = calloc(1, sizeof(*d) + n);
-    if (d == NULL)
-        return err_set(e, E_NOMEM, "manifest %s", f->name);
-    memcpy(d->key, key, n);
-    d->taken = taken;
-    list_add_tail(&f->defines, &d->link);
-    return 0;
-}
-
-static void drop_claims(struct manifests *m)
-{
-    table_each_safe(n, &m->claims)
-    {
-        table_del(&m->claims, n);
-        free(container_of(n, struct claim, node));
-    }
-}
-
-static struct file *owner_of(const struct manifests *m, const char *key)
-{
-    struct table_node *n = table_get(&m->claims, key);
-    return n != NULL ? container_of(n, struct claim, node)->file : NULL;
-}
-
-static int claim(struct manifests *m, struct file *f, const char *key, struct err *e)
-{
-    size_t n = strlen(key) + 1;
-    struct claim *c = calloc(1, sizeof(*c) + n);
-    if (c == NULL)
-        return err_set(e, E_NOMEM, "manifest %s", f->name);
-    memcpy(c->key, key, n);
-    c->node.key = c->key;
-    c->file = f;
-    int rc = table_put(&m->claims, &c->node, e);
-    if (rc < 0)
-        free(c);
-    return rc;
-}
-
-// --- Rows
-
-// uid and generation are what a server would give: the one stays as long as the name does, the other moves with the spec.
-static void make_uid(const char *key, char uid[OBJ_UID_MAX])
-{
-    char hex[SHA256_HEX];
-    sha256_hex(key, strlen(key), hex);
-    snprintf(uid, OBJ_UID_MAX, CACHE_FILE_UID "%.16s", hex);
-}
-
-static int next_generation(struct manifests *m, const struct manifest_object *o, int64_t *generation, struct err *e)
-{
-    struct cached old AUTO_CACHED = CACHED_INIT;
-    struct json *was AUTO_JSON = NULL;
-    struct err why = ERR_INIT;
-    *generation = 1;
-    int rc = cache_get(m->conf.env->cache, o->key, &old, &why);
-    if (rc == E_NOTFOUND || rc == E_CORRUPT || (rc == 0 && !cache_is_file(old.source)))
-        return 0;
-    if (rc < 0) {
-        *e = why;
-        return rc;
-    }
-    bool same =
-        json_parse(&was, buf_str(&old.json), old.json.len, NULL) == 0 && json_equal(json_get(was, "spec"), json_get(o->json, "spec"));
-    *generation = old.generation + !same;
-    return 0;
-}
-
-static int put_object(struct manifests *m, const struct file *f, struct manifest_object *o, struct err *e)
-{
-    char uid[OBJ_UID_MAX], source[SOURCE_MAX];
-    struct buf text AUTO_BUF = BUF_INIT(OBJ_MAX);
-    struct object_view v;
-    int64_t generation;
-    int rc = next_generation(m, o, &generation, e);
-    if (rc < 0)
-        return rc;
-    struct json *meta = json_copy(json_get(o->json, "metadata"));
-    make_uid(o->key, uid);
-    json_set_str(meta, "uid", uid);
-    json_set_int(meta, "generation", generation);
-    json_set(o->json, "metadata", meta);
-    rc = json_ok() ? json_print(o->json, &text, e) : err_set(e, E_NOMEM, "%s", o->key);
-    if (rc == 0)
-        rc = object_scan(&v, buf_str(&text), text.len, e);
-    snprintf(source, sizeof(source), CACHE_FILE_SOURCE "%s", f->name);
-    if (rc == 0)
-        rc = cache_put_file(m->conf.env->cache, source, o->key, &v, buf_str(&text), text.len, e);
-    if (rc >= CACHE_CHANGED)
-        m->conf.changed(m->conf.ctx, o->key);
-    return MIN(rc, 0);
-}
-
-// --- One file
-
-struct reading {
-    struct manifests *m;
-    struct file *file;
-    struct list objects; // struct kept
-    struct err *e;
-};
-
-struct kept {
-    struct list link;
-    struct manifest_object object;
-};
-
-static void forget_objects(struct reading *r)
-{
-    list_each_safe(it, next, &r->objects) {
-        struct kept *k = container_of(it, struct kept, link);
-        list_del(it);
-        json_free(k->object.json);
-        free(k);
-    }
-}
-
-static int keep_object(void *ctx, struct manifest_object *o)
-{
-    struct reading *r = ctx;
-    list_each(it, &r->objects) {
-        const struct manifest_object *other = &container_of(it, struct kept, link)->object;
-        if (strcmp(other->key, o->key) == 0)
-            return err_set(r->e, E_INVAL, "line %zu: %s %s stands twice, first in line %zu", o->line, o->kind->name, o->name, other->line);
-    }
-    struct kept *k = calloc(1, sizeof(*k));
-    if (k == NULL)
-        return err_set(r->e, E_NOMEM, "manifest %s", r->file->name);
-    k->object = *o;
-    o->json = NULL;
-    list_add_tail(&r->objects, &k->link);
-    return 0;
-}
-
-static void say_taken(struct file *f, const struct manifest_object *o, const struct file *owner)
-{
-    snprintf(f->problem, sizeof(f->problem), "line %zu: %s %s is defined by %s, which comes first", o->line, o->kind->name, o->name,
-             owner->name);
-}
-
-// All of the file is understood: its objects become what is wanted.
-static int put_objects(struct reading *r)
-{
-    struct manifests *m = r->m;
-    int rc = 0;
-    forget_defined(r->file);
-    list_each(it, &r->objects) {
-        struct manifest_object *o = &container_of(it, struct kept, link)->object;
-        const struct file *owner = owner_of(m, o->key);
-        if (owner != NULL)
-            say_taken(r->file, o, owner);
-        else
-            rc = put_object(m, r->file, o, r->e);
-        if (rc == 0 && owner == NULL)
-            rc = claim(m, r->file, o->key, r->e);
-        if (rc == 0)
-            rc = define(r->file, o->key, owner != NULL, r->e);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
-// What it said before stays in force, but for what a file before it has now.
-static int leave_alone(struct manifests *m, struct file *f, struct err *e)
-{
-    int rc = 0;
-    list_each(it, &f->defines) {
-        struct defined *d = container_of(it, struct defined, link);
-        d->taken = d->taken || owner_of(m, d->key) != NULL;
-        if (rc == 0 && !d->taken)
-            rc = claim(m, f, d->key, e);
-    }
-    return rc;
-}
-
-// Did it change, or who has what it defines?
-static bool is_as_before(const struct manifests *m, const struct file *f, const char *sha)
-{
-    if (strcmp(f->sha, sha) != 0)
-        return false;
-    list_each(it, &f->defines) {
-        const struct defined *d = container_of(it, struct defined, link);
-        if (d->taken != (owner_of(m, d->key) != NULL))
-            return false;
-    }
-    return true;
-}
-
-static void say_problem(struct manifests *m, struct file *f, const char *before)
-{
-    if (f->problem[0] != '\0' && strcmp(before, f->problem) != 0)
-        log_error("manifests", "left-alone file=\"%s/%s\" why=\"%s\"", m->conf.dir, f->name, f->problem);
-    else if (f->problem[0] == '\0' && before[0] != '\0')
-        log_info("manifests", "right-again file=\"%s/%s\"", m->conf.dir, f->name);
-}
-
-static int read_objects(struct manifests *m, struct file *f, const struct buf *text, struct err *e)
-{
-    struct err why = ERR_INIT;
-    struct reading r = { .m = m, .file = f, .e = &why };
-    list_init(&r.objects);
-    f->problem[0] = '\0';
-    int rc = manifest_read(&m->env, buf_str(text), text->len, keep_object, &r, &why);
-    if (rc == 0 && list_empty(&r.objects) && !list_empty(&f->defines))
-        rc = err_set(&why, E_INVAL, "line 1: it defines nothing any more; remove the file to remove its objects");
-    if (rc == 0) {
-        r.e = e;
-        rc = put_objects(&r);
-    } else if (rc != E_NOMEM) {
-        snprintf(f->problem, sizeof(f->problem), "%s", why.msg);
-        rc = leave_alone(m, f, e);
-    } else {
-        *e = why;
-    }
-    forget_objects(&r);
-    return rc;
-}
-
-// < 0: the store or the memory failed; nothing of this scan counts.
-static int read_file(struct manifests *m, struct file *f, struct err *e)
-{
-    char path[PATH_MAX], sha[SHA256_HEX], before[ERR_MSG_MAX];
-    struct buf text AUTO_BUF = BUF_INIT(YAML_TEXT_MAX);
-    struct err why = ERR_INIT;
-    snprintf(before, sizeof(before), "%s", f->problem);
-    snprintf(path, sizeof(path), "%s/%s", m->conf.dir, f->name);
-    int rc = fs_read(m->conf.env->disk, path, YAML_TEXT_MAX, 0, &text, &why);
-    if (rc < 0) {
-        snprintf(f->problem, sizeof(f->problem), "%s", why.msg);
-        f->sha[0] = '\0';
-        rc = leave_alone(m, f, e);
-    } else {
-        sha256_hex(buf_str(&text), text.len, sha);
-        bool same = is_as_before(m, f, sha);
-        rc = same ? leave_alone(m, f, e) : read_objects(m, f, &text, e);
-        snprintf(f->sha, sizeof(f->sha), "%s", rc == 0 ? sha : "");
-    }
-    say_problem(m, f, before);
-    return rc;
 }
 
 // --- What is in no file any more
@@ -392,7 +69,7 @@ struct sweep {
 static int remove_row(struct manifests *m, const char *key, struct err *e)
 {
     char uid[OBJ_UID_MAX];
-    make_uid(key, uid);
+    manifests_uid(key, uid);
     int rc = cache_delete_file(m->conf.env->cache, key, e);
     if (rc < 0)
         return rc;
@@ -410,7 +87,7 @@ static int sweep_key(void *ctx, const char *key)
     struct sweep *s = ctx;
     struct manifests *m = s->m;
     struct table_node *n = table_get(&m->absents, key);
-    bool there = owner_of(m, key) != NULL;
+    bool there = manifests_owner(m, key) != NULL;
     s->there += there;
     if (there && n != NULL) {
         table_del(&m->absents, n);
@@ -460,7 +137,7 @@ static void drop_unseen(struct manifests *m)
     {
         struct file *f = container_of(n, struct file, node);
         if (f->seen != m->stats.scans)
-            file_free(m, f);
+            manifest_file_free(m, f);
     }
 }
 
@@ -491,7 +168,7 @@ static void scan(struct manifests *m);
 static void end_scan(struct manifests *m, struct err *e, int rc)
 {
     m->scanning = false;
-    drop_claims(m);
+    manifests_drop_claims(m);
     if (rc < 0) {
         log_error("manifests", "not-read dir=%s class=%s error=\"%s\"", m->conf.dir, err_word(rc), e->msg);
         forget_absents(m);
@@ -500,6 +177,8 @@ static void end_scan(struct manifests *m, struct err *e, int rc)
     if (m->again)
         in(m, &m->settle, GONE_AFTER_MS);
     m->again = false;
+    if (m->conf.read != NULL)
+        m->conf.read(m->conf.ctx);
 }
 
 static void on_step(struct timer *t)
@@ -513,11 +192,11 @@ static void on_step(struct timer *t)
     }
     const char *name = m->names.data + m->at;
     m->at += strlen(name) + 1;
-    struct file *f = file_of(m, name, &e);
+    struct file *f = manifest_file_of(m, name, &e);
     int rc = f != NULL ? 0 : E_NOMEM;
     if (rc == 0) {
         f->seen = m->stats.scans;
-        rc = read_file(m, f, &e);
+        rc = manifest_file_read(m, f, &e);
     }
     if (rc < 0)
         end_scan(m, &e, rc);
@@ -675,8 +354,8 @@ static int remember_row(void *ctx, const char *key)
     struct err e = ERR_INIT;
     if (cache_get(m->conf.env->cache, key, &row, &e) < 0 || !cache_is_file(row.source))
         return 0; // damaged: read again
-    struct file *f = file_of(m, row.source + strlen(CACHE_FILE_SOURCE), &e);
-    if (f == NULL || define(f, key, false, &e) < 0)
+    struct file *f = manifest_file_of(m, row.source + strlen(CACHE_FILE_SOURCE), &e);
+    if (f == NULL || manifest_file_define(f, key, false, &e) < 0)
         log_error("manifests", "not-remembered key=%s error=\"%s\"", key, e.msg);
     return 0;
 }
@@ -718,9 +397,9 @@ void manifests_free(struct manifests *m)
     timer_cancel(loop_of(m), &m->settle);
     timer_cancel(loop_of(m), &m->step);
     m->conf.env->disk->ops->unwatch(m->conf.env->disk, &m->watch);
-    drop_claims(m);
+    manifests_drop_claims(m);
     forget_absents(m);
-    table_each_safe(n, &m->files) file_free(m, container_of(n, struct file, node));
+    table_each_safe(n, &m->files) manifest_file_free(m, container_of(n, struct file, node));
     table_fini(&m->files);
     table_fini(&m->claims);
     table_fini(&m->absents);
@@ -728,16 +407,27 @@ void manifests_free(struct manifests *m)
     free(m);
 }
 
+static void say_file(struct manifests_stats *out, const struct file *f)
+{
+    if (snprintf(out->problem, sizeof(out->problem), "%s: %s", f->name, f->problem) >= (int)sizeof(out->problem))
+        out->problem[sizeof(out->problem) - 1] = '\0';
+}
+
 void manifests_stats(const struct manifests *m, struct manifests_stats *out)
 {
+    const struct file *bad = NULL, *unknown = NULL;
     *out = m->stats;
     out->files = table_count(&m->files);
-    snprintf(out->problem, sizeof(out->problem), "%s", m->dir_problem);
     for (struct table_node *n = table_first(&m->files); n != NULL; n = table_after(&m->files, n)) {
         const struct file *f = container_of(n, struct file, node);
-        out->bad += f->problem[0] != '\0';
-        if (f->problem[0] != '\0' && out->problem[0] == '\0' &&
-            snprintf(out->problem, sizeof(out->problem), "%s: %s", f->name, f->problem) >= (int)sizeof(out->problem))
-            out->problem[sizeof(out->problem) - 1] = '\0';
+        if (f->problem[0] == '\0')
+            continue;
+        const struct file **first = f->in_force ? &unknown : &bad;
+        *(f->in_force ? &out->unknown : &out->bad) += 1;
+        if (*first == NULL || strcmp(f->name, (*first)->name) < 0)
+            *first = f;
     }
+    snprintf(out->problem, sizeof(out->problem), "%s", m->dir_problem);
+    if (out->problem[0] == '\0' && (bad != NULL || unknown != NULL))
+        say_file(out, bad != NULL ? bad : unknown);
 }

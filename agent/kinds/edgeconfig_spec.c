@@ -207,10 +207,9 @@ static void decode_app(struct cfg_app *a, const struct field *app)
 {
     static const char *const words[] = { "HUP", "INT", "QUIT", "USR1", "USR2", "WINCH", NULL };
     static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH };
-    static const struct text_rule name_rule = { 1, 253, NULL, NULL };
     struct field name = field_get(app, "name"), signal = field_get(app, "signal");
     field_require(&name);
-    a->name = field_text(app, "name", &name_rule, "");
+    a->name = field_text(app, "name", &text_object_name, "");
     a->restart = field_bool(app, "restart", false);
     a->signal = numbers[field_choice(app, "signal", words, 0)];
     if (a->restart == field_present(&signal))

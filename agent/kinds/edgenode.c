@@ -236,9 +236,8 @@ static int node_gone(struct pass *p, struct err *e)
 }
 
 static const char *const node_short_names[] = { "enode", NULL };
-static const char *const node_conditions[] = { "Accepted",      "ClockTrusted",  "DiskPressure",
-                                               "OutboxBacklog", "IdentityLost",  "StoreSalvaged",
-                                               "StoreVolatile", "DuplicateNode", NULL };
+static const char *const node_conditions[] = { "Accepted",      "ClockTrusted",  "DiskPressure",  "OutboxBacklog",     "IdentityLost",
+                                               "StoreSalvaged", "StoreVolatile", "DuplicateNode", "ManifestsAccepted", NULL };
 
 const struct kind kind_edgenode = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgenodes" },

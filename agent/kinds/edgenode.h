@@ -2,7 +2,7 @@
 // edgenode — the kind EdgeNode: what this machine is, and what is slowly wrong with it.
 //
 // It writes status only. Inventory is read by the pass; so are the conditions ClockTrusted, DiskPressure, OutboxBacklog and StoreSalvaged.
-// IdentityLost and DuplicateNode are known elsewhere: whoever knows calls node_facts_set(), which may also overrule the others.
+// IdentityLost, DuplicateNode and ManifestsAccepted are known elsewhere: whoever knows calls node_facts_set(), which may also overrule the others.
 // Nothing here changes by the minute, and there is no "Online": a dead node cannot say so.
 #ifndef KINDS_EDGENODE_H
 #define KINDS_EDGENODE_H

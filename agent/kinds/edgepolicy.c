@@ -14,7 +14,8 @@
 #include "flow/status.h"
 #include "kinds/registry.h"
 
-#define GOOD "policy" // intent: {"generation","selected","refused","spec"}
+#define GOOD "policy"                    // intent: {"generation","selected","refused","spec"}
+#define CHECKED_KEY "edgepolicies//file" // of one that is only checked
 
 struct kept {
     struct json *json; // NULL = nothing is known of it
@@ -215,6 +216,16 @@ static int refuse(struct pass *p, struct kept *k, const struct err *refused, str
     return kept_save(k, p->env->db, p->key, e);
 }
 
+static int policy_check_file(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e)
+{
+    (void)k;
+    struct policy_doc *d = document(env, CHECKED_KEY, json_get(object, "spec"), 0, e);
+    if (d == NULL)
+        return e->cls;
+    policy_doc_free(d);
+    return 0;
+}
+
 static int policy_reconcile(struct pass *p, struct err *e)
 {
     struct kept k AUTO_KEPT = { NULL };
@@ -259,6 +270,7 @@ const struct kind kind_edgepolicy = {
     .write_status = true,
     .shared_ns = POLICY_SHARED_NS,
     .boot = policy_boot,
+    .check_file = policy_check_file,
     .reconcile = policy_reconcile,
     .gone = policy_gone,
 };

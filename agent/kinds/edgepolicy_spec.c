@@ -138,7 +138,7 @@ static void read_window(struct reading *r, const struct field *w, struct policy_
     char days[64], text[96];
     struct field schedule = field_get(w, "schedule"), start = field_get(w, "start"), f = field_get(w, "duration");
     int64_t ms = 0;
-    if (field_present(&schedule) == field_present(&start))
+    if (field_present(&schedule) == field_present(&start) || (field_present(&schedule) && json_get(w->j, "days") != NULL))
         field_bad(w, "give either schedule, or start with or without days");
     const char *cron = field_text(w, "schedule", &any, NULL), *time = field_text(w, "start", &time_rule, "00:00");
     read_days(r, w, days);
@@ -231,10 +231,15 @@ static void read_lease(struct reading *r, const struct field *spec)
         field_bad(&lease, "interval must be at most half of duration, or one lost renewal makes the node unknown");
 }
 
+static bool can_be_stopped(const char *kind)
+{
+    return strcmp(kind, "EdgeApp") == 0 || strcmp(kind, "EdgeJob") == 0;
+}
+
 static void read_rule(struct reading *r, const struct field *f, struct policy_rule *out)
 {
     static const char *const behaviors[] = { "Keep", "Stop", "RunOnly", NULL }; // enum policy_behavior
-    static const struct text_rule kind_rule = { 1, 63, NULL, NULL }, name_rule = { 1, 253, NULL, NULL };
+    static const struct text_rule kind_rule = { 1, 63, can_be_stopped, "EdgeApp or EdgeJob" }, name_rule = { 1, 253, NULL, NULL };
     struct field selector = field_get(f, "selector"), behavior = field_get(f, "behavior");
     size_t n;
     field_require(&behavior);

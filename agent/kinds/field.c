@@ -266,5 +266,13 @@ static bool is_account(const char *s)
     return s[*s == '$'] == '\0';
 }
 
+static bool is_object_name(const char *s)
+{
+    static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+    size_t n = strlen(s);
+    return s[strspn(s, inner)] == '\0' && strchr("-.", s[0]) == NULL && strchr("-.", s[n - 1]) == NULL;
+}
+
+const struct text_rule text_object_name = { 1, 253, is_object_name, "the name of an object" };
 const struct text_rule text_account = { 1, 32, is_account, "the name or number of an account" };
 const struct text_rule text_word = { 0, 32767, NULL, NULL };

@@ -59,7 +59,8 @@ void field_node_name(const struct field *spec, const char *node);
 
 // A user or group: a name or a number below 2^32-1.
 extern const struct text_rule text_account;
-extern const struct text_rule text_word; // an argument: anything a C string can hold, up to 32767 characters
+extern const struct text_rule text_object_name; // of another object in the namespace
+extern const struct text_rule text_word;        // an argument: anything a C string can hold, up to 32767 characters
 
 size_t text_chars(const char *s); // characters of UTF-8 text
 

@@ -88,6 +88,9 @@ struct kind {
 
     // Pure: can the spec be understood? E_INVAL with "spec.replicas: ..." -> Accepted=False, nothing is changed on the machine.
     int (*check)(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e);
+    // The same for the objects of files, where the pass judges the spec by itself and check() is NULL (EdgePolicy: the last good one stays in
+    // force). NULL = check().
+    int (*check_file)(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e);
     int (*reconcile)(struct pass *p, struct err *e);
     // Pure: would making `next` true instead of `now` (both whole objects that passed check) disturb what runs? Then it waits for a
     // maintenance window where policies have any, and `now` is kept true meanwhile. NULL = never.

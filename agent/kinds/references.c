@@ -11,13 +11,6 @@
 
 // --- The fields
 
-static bool is_object_name(const char *s)
-{
-    static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
-    size_t n = strlen(s);
-    return s[strspn(s, inner)] == '\0' && strchr("-.", s[0]) == NULL && strchr("-.", s[n - 1]) == NULL;
-}
-
 static bool is_key_name(const char *s)
 {
     return s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")] == '\0';
@@ -25,13 +18,12 @@ static bool is_key_name(const char *s)
 
 void ref_decode_whole(struct ref *r, const struct field *f, const char *name, enum ref_kind kind)
 {
-    static const struct text_rule name_rule = { 1, 253, is_object_name, "the name of an object" };
     struct field ref = field_get(f, name), n = field_get(&ref, "name");
     if (!field_present(&ref))
         return;
     field_require(&n);
     r->kind = kind;
-    r->name = field_text(&ref, "name", &name_rule, "");
+    r->name = field_text(&ref, "name", &text_object_name, "");
     r->key = NULL;
     r->optional = field_bool(&ref, "optional", false);
 }

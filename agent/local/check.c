@@ -19,6 +19,7 @@ static const struct {
     { "agent", "agent", check_agent, { "config" } },
     { "agent-link", "agent", check_link, { "agent" } },
     { "outbox", "agent", check_outbox, { "agent" } },
+    { "manifests", "agent", check_manifests, { "agent" } },
     { "credential", "identity", check_credential, { "config" } },
     { "credential-expiry", "identity", check_expiry, { "credential" } },
     { "server-proxy", "server", check_proxy, { "credential" } },

@@ -66,7 +66,7 @@ const char *check_when(int64_t sec, char out[48]);
 typedef void check_fn(struct check *k, struct check_result *r);
 
 // check_agent.c: the configuration, and what the running agent says
-check_fn check_config, check_agent, check_link, check_outbox;
+check_fn check_config, check_agent, check_link, check_outbox, check_manifests;
 // check_server.c
 check_fn check_credential, check_expiry, check_proxy, check_name, check_tcp, check_tls, check_answer, check_server_clock, check_certificate;
 // check_cluster.c

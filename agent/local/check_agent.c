@@ -124,3 +124,26 @@ void check_outbox(struct check *k, struct check_result *r)
     if (lost > 0)
         check_remedy(r, "raise [outbox] maxEvents if such outages are usual here");
 }
+
+void check_manifests(struct check *k, struct check_result *r)
+{
+    const struct json *m = json_get(k->agent, "manifests");
+    const char *problem = json_path_str(m, "problem");
+    if (m == NULL)
+        check_say(r, CHECK_OK, "no directory is set");
+    else if (problem[0] == '\0')
+        check_say(r, CHECK_OK, "%" PRId64 " objects in %" PRId64 " files of %s", json_path_i64(m, "objects"), json_path_i64(m, "files"),
+                  json_path_str(m, "dir"));
+    else
+        check_say(r, CHECK_WARN, "%s: %s", json_path_str(m, "dir"), problem);
+    if (problem[0] == '\0')
+        return;
+    if (json_path_i64(m, "bad") > 0)
+        check_cause(r, "a file with a mistake is left alone: what it said before stays in force, and it alone; %" PRId64 " files are so",
+                    json_path_i64(m, "bad"));
+    else if (json_path_i64(m, "unknownFields") > 0)
+        check_cause(r, "a typo, or a field of a newer version; the rest of the file counts");
+    else
+        check_cause(r, "it is not mounted, was made anew, or cannot be read; nothing is removed for that");
+    check_remedy(r, "limpet diff -f FILE tells of each mistake with its line");
+}

@@ -63,11 +63,24 @@ static void fini(struct manifest_cli *m)
 struct gather {
     struct list *into;
     const char *file;
+    struct err *e;
 };
+
+// What a person puts there is to be right, as kubectl has it by default; what lies there may be of a newer version.
+static int refuse_unknown(const struct gather *g, const struct manifest_object *o)
+{
+    char text[ERR_MSG_MAX];
+    if (o->n_unknown == 0 || g->file != NULL)
+        return 0;
+    manifest_say_unknown(o, text, sizeof(text));
+    return err_set(g->e, E_INVAL, "%s", text);
+}
 
 static int gather(void *ctx, struct manifest_object *o)
 {
     struct gather *g = ctx;
+    if (refuse_unknown(g, o) < 0)
+        return E_INVAL;
     struct item *it = calloc(1, sizeof(*it));
     if (it == NULL)
         return E_NOMEM;
@@ -82,6 +95,7 @@ static int read_text(struct manifest_cli *m, const char *path, const char *shown
 {
     struct buf text AUTO_BUF = BUF_INIT(YAML_TEXT_MAX);
     struct err why = ERR_INIT;
+    g->e = &why;
     int rc = fs_read(g->file != NULL ? m->disk : m->c->disk, path, YAML_TEXT_MAX, 0, &text, &why);
     if (rc == 0)
         rc = manifest_read(&m->menv, buf_str(&text), text.len, gather, g, &why);
@@ -94,6 +108,7 @@ static int read_stdin(struct manifest_cli *m, struct gather *g, struct err *e)
     struct err why = ERR_INIT;
     char piece[4096];
     int rc = 0;
+    g->e = &why;
     for (size_t n; rc == 0 && (n = fread(piece, 1, sizeof(piece), stdin)) > 0;)
         rc = buf_add(&text, piece, n, &why);
     if (rc == 0)

@@ -93,9 +93,9 @@ static int show_status(void *ctx, const struct json *j)
         printf(", %" PRId64 " events lost", json_path_i64(j, "outbox.eventsLost"));
     printf("\nstore      %" PRId64 " KiB\n", json_path_i64(j, "store.bytes") / 1024);
     if (json_path_i64(j, "manifests.files") > 0 || json_path_str(j, "manifests.problem")[0] != '\0')
-        printf("manifests  %" PRId64 " objects in %" PRId64 " files of %s, %" PRId64 " of them bad\n",
+        printf("manifests  %" PRId64 " objects in %" PRId64 " files of %s, %" PRId64 " of them bad, %" PRId64 " with unknown fields\n",
                json_path_i64(j, "manifests.objects"), json_path_i64(j, "manifests.files"), json_path_str(j, "manifests.dir"),
-               json_path_i64(j, "manifests.bad"));
+               json_path_i64(j, "manifests.bad"), json_path_i64(j, "manifests.unknownFields"));
     if (json_path_str(j, "manifests.problem")[0] != '\0')
         printf("           %s\n", json_path_str(j, "manifests.problem"));
     if (json_path_str(j, "store.damagedFile")[0] != '\0')

@@ -154,6 +154,7 @@ static struct json *manifests_json(const struct agent *a)
     json_set_int(j, "files", (int64_t)s.files);
     json_set_int(j, "objects", (int64_t)s.objects);
     json_set_int(j, "bad", (int64_t)s.bad);
+    json_set_int(j, "unknownFields", (int64_t)s.unknown);
     json_set_str(j, "problem", s.problem[0] != '\0' ? s.problem : NULL);
     return j;
 }

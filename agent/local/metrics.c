@@ -305,6 +305,19 @@ static void write_agent(struct writer *w, const struct metrics_source *s)
     counter(w, "limpet_loop_wakeups_total", loop_wakeups(a->seams.loop), "Times that the agent woke up.");
 }
 
+static void write_manifests(struct writer *w, const struct agent *a)
+{
+    struct manifests_stats s;
+    if (a->manifests == NULL)
+        return;
+    manifests_stats(a->manifests, &s);
+    gauge(w, "limpet_manifest_files", (int64_t)s.files, "Files of the manifest directory.");
+    head(w, "limpet_manifest_errors", "gauge",
+         "Of these, the ones that are left alone for a mistake, and those with fields that are unknown.");
+    put(w, "limpet_manifest_errors{reason=\"invalid\"} %zu\n", s.bad);
+    put(w, "limpet_manifest_errors{reason=\"unknown_field\"} %zu\n", s.unknown);
+}
+
 int metrics_text(const struct metrics_source *s, struct buf *out, struct err *e)
 {
     struct writer w = { out, e, 0 };
@@ -316,6 +329,7 @@ int metrics_text(const struct metrics_source *s, struct buf *out, struct err *e)
     write_outbox(&w, s->agent);
     write_egress(&w, s->agent);
     write_store(&w, s->agent);
+    write_manifests(&w, s->agent);
     write_process(&w, s);
     return w.rc;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// yaml — YAML text into JSON text, by libyaml; the only user of libyaml.
+// yaml — YAML text into JSON text, by libyaml; with yaml_where.c the only user of libyaml.
 //
 // What comes out is what kubectl makes of the text, where it makes anything of it: scalars (yaml_scalar.h), anchors and aliases with an
 // expansion bound (no billion laughs), merge keys, block scalars, several documents by index; test/yaml compares. Refused is what kubectl
@@ -25,5 +25,9 @@ int yaml_to_json(const char *yaml, size_t len, int index, struct buf *out, struc
 // fn != 0 stops and is returned.
 int yaml_documents(const char *yaml, size_t len, size_t max, int (*fn)(void *ctx, const char *json, size_t n, size_t line), void *ctx,
                    struct err *e) MUST_USE;
+
+// The line, from 1, in which "spec.env[2].name" stands in the document that begins in `line`; as near to it as the text has it (what a merge or an
+// alias brings stands elsewhere). yaml_where.c
+size_t yaml_line_of(const char *yaml, size_t len, size_t line, const char *path);
 
 #endif

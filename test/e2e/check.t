@@ -114,7 +114,7 @@ k patch lease $node -n "$ns" --type merge -p '{"spec":{"holderIdentity":"","rene
 
 check "$ini"
 is "$status" 0 'no agent runs: exit status'
-is "$(names fail) $(names warn) $(names skip)" ' agent agent-link outbox' 'only that is said'
+is "$(names fail) $(names warn) $(names skip)" ' agent agent-link outbox manifests' 'only that is said'
 like "$(of store seen)" '^[0-9]+ rows in [0-9]+ KiB' 'the store is looked at'
 whole() { find "$work/$node" -printf '%p %T@ %s %m\n' | sort; }
 before=$(whole)

@@ -39,9 +39,14 @@ is "$(stat -c %a "$dir/edgeconfig-a.yaml")" 600 'what is in it is for root alone
 printf 'apiVersion: edge.limpet.dev/v1alpha1\nkind: EdgeApp\nmetadata: {name: w}\nspec: {}\n' >"$work/bad.yaml"
 out=$(L $node apply -f "$work/a.yaml" -f "$work/bad.yaml" 2>&1)
 is $? 1 'what is no app is refused'
-like "$out" 'bad.yaml: line 1: EdgeApp w: spec.command' "with file, line and field: $out"
+like "$out" 'bad.yaml: line 4: EdgeApp w: spec.command' "with file, line and field: $out"
 L $node diff -f "$work/bad.yaml" >/dev/null 2>&1
 is $? 2 'diff has a code of its own for that'
+
+{ config a one && printf '  deletionPolcy: Keep\n'; } >"$work/typo.yaml"
+out=$(L $node apply -f "$work/typo.yaml" 2>&1)
+is $? 1 'a typo is refused'
+like "$out" 'typo.yaml: line 9: EdgeConfig a: unknown field spec.deletionPolcy$' "with its line: $out"
 
 agent_start $node
 eventually 30 'an agent that never saw a server makes it true' equals one text a
@@ -77,6 +82,17 @@ like "$(problem)" 'more.yaml: line 1: EdgeConfig b is defined by aaa.yaml' 'the 
 rm "$dir/aaa.yaml"
 eventually 30 'until that one is gone' equals three text b
 
+# --- a field that this version does not know
+{ config b four && printf '  deletionPolcy: Keep\n'; } >"$dir/more.yaml"
+eventually 30 'it counts without the field' equals four text b
+eventually 30 'which is named' equals 'more.yaml: line 9: EdgeConfig b: unknown field spec.deletionPolcy' problem
+of_check() { L $node check -o json 2>/dev/null | jq -r ".checks[] | select(.name == \"manifests\") | .$1"; }
+is "$(of_check status)" warn 'limpet check warns'
+like "$(of_check seen)" 'unknown field spec.deletionPolcy' 'and says where'
+config b three >"$dir/more.yaml"
+eventually 30 'without it' equals three text b
+is "$(problem)$(of_check status)" ok 'all is well'
+
 # --- the directory is not there
 agent_kill $node
 mv "$dir" "$dir.away"
@@ -102,12 +118,17 @@ is "$(L $node delete -f "$work/clock.yaml" | wc -l)" 2 'and is taken away'
 eventually 60 'whole' gone clock.conf
 
 # --- with a server
+printf 'half: [\n' >"$dir/zz.yaml"
 cluster_up --no-controller-manager
 "$limpetctl" install >/dev/null || bail_out 'limpetctl install'
 agent_stop $node
 agent_join $node >/dev/null || bail_out join
 agent_start $node
 eventually 60 'the node joins' online $node
+eventually 60 'and tells of the bad file' equals InvalidManifest reason enode $node ManifestsAccepted
+like "$(message enode $node ManifestsAccepted)" 'zz.yaml: line 2' 'by name and line'
+rm "$dir/zz.yaml"
+eventually 60 'until it is gone' equals True cond enode $node ManifestsAccepted
 config s server | k apply -n $ns -f - >/dev/null
 eventually 30 'the server has an object' equals server text s
 config s file | L $node apply -f - >/dev/null

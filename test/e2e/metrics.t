@@ -29,7 +29,9 @@ promtool=$(promtool_path) || bail_out "no promtool: install Debian's prometheus,
 cluster_up
 "$limpetctl" install >/dev/null || bail_out "limpetctl install"
 port=$(free_port)
-agent_new $node clock.trust=always "metrics.listen=127.0.0.1:$port"
+agent_new $node clock.trust=always "metrics.listen=127.0.0.1:$port" "manifests.dir=$work/$node/manifests"
+mkdir "$work/$node/manifests"
+printf 'half: [\n' >"$work/$node/manifests/a.yaml"
 agent_join $node || bail_out "no join"
 agent_start $node
 eventually 30 'the agent is online' online $node
@@ -59,6 +61,7 @@ ok 'transactions' above 0 limpet_store_commits_total
 ok 'and how long each took' above 0 limpet_store_commit_seconds_count
 ok 'memory' above 1000000 process_resident_memory_bytes
 is "$(value "limpet_build_info{version=\"$("$limpet" version | awk 'NR == 1 { print $2 }')\"}")" 1 'the version'
+is "$(value 'limpet_manifest_errors{reason="invalid"}') $(value 'limpet_manifest_errors{reason="unknown_field"}')" '1 0' 'a manifest that is left alone'
 is "$(get /metrics | grep -c token)" 0 'no secret is near it'
 ok 'promtool finds nothing after all this' clean
 errors=$(value 'controller_runtime_reconcile_errors_total{controller="edgeapp"}')

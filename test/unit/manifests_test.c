@@ -133,7 +133,7 @@ static void test_bad_file(void)
     has_str(stats().problem, "a.yaml: line 3, column 1", "and named with its line: %s", stats().problem);
     put("a.yaml", "\n---\napiVersion: edge.limpet.dev/v1alpha1\nkind: EdgeConfig\nmetadata: {name: a}\nspec: {files: [{path: x}]}\n");
     rig_run(&r, 10000);
-    has_str(stats().problem, "a.yaml: line 3: EdgeConfig a: spec.files[0]", "what its kind refuses too: %s", stats().problem);
+    has_str(stats().problem, "a.yaml: line 6: EdgeConfig a: spec.files[0]", "what its kind refuses too: %s", stats().problem);
     put("a.yaml", "");
     rig_run(&r, 10000);
     is_str(rig_read(&r, "/srv/a"), "one", "an empty file removes nothing");
@@ -289,6 +289,32 @@ static void test_twins(void)
     end();
 }
 
+// An older agent with a file for a newer one, or a typo.
+static void test_unknown_fields(void)
+{
+    start();
+    put("a.yaml", "apiVersion: edge.limpet.dev/v1alpha1\nkind: EdgeConfig\nmetadata: {name: a}\nspec:\n  files:\n  - path: /srv/a\n"
+                  "    content: one\n    nmode: '0600'\n  fyles: []\n");
+    rig_run(&r, 1000);
+    is_str(rig_read(&r, "/srv/a"), "one", "what is understood is made true");
+    is_str(stats().problem, "a.yaml: line 8: EdgeConfig a: unknown field spec.files[0].nmode, and 1 more", "what is not is named");
+    is_int(stats().unknown, 1, "it is one file");
+    is_int(stats().bad, 0, "that is not left alone");
+    restart();
+    rig_run(&r, 1000);
+    is_str(rig_read(&r, "/srv/a"), "one", "a restart changes nothing");
+    is_int(stats().unknown, 1, "and it is named again");
+    put("b.yaml", "x: [");
+    rig_run(&r, 1000);
+    has_str(stats().problem, "b.yaml", "a file that is left alone comes first: %s", stats().problem);
+    put("a.yaml", config_yaml("a", "two"));
+    take_away("b.yaml");
+    rig_run(&r, 10000);
+    is_str(stats().problem, "", "right again, there is nothing to say");
+    is_int(stats().unknown, 0, "of no file");
+    end();
+}
+
 static int refuse(void *ctx, struct manifest_object *o)
 {
     snprintf(ctx, GOT_MAX, "%s@%zu", o->key, o->line);
@@ -317,7 +343,15 @@ static void test_reading(void)
         { HEAD "metadata: {name: a.-b}\n", E_INVAL, "metadata.name" },
         { HEAD "metadata: {}\n", E_INVAL, "metadata.name" },
         { HEAD "metadata: {name: a, namespace: b}\n", E_INVAL, "metadata.namespace: must be absent or edge-a" },
-        { HEAD "metadata: {name: a}\nspec: {files: [{path: /usr/a, content: x}]}\n", E_INVAL, "line 1: EdgeConfig a: " },
+        { HEAD "metadata: {name: a}\nspec: {files: [{path: /usr/a, content: x}]}\n", E_INVAL,
+          "line 4: EdgeConfig a: spec.files[0].path: " },
+        { "kind: List\napiVersion: v1\nitems:\n- apiVersion: edge.limpet.dev/v1alpha1\n  kind: EdgeConfig\n  metadata: {name: a}\n"
+          "  spec:\n    files:\n    - path: /srv/a\n      content: x\n      mode: rw\n",
+          E_INVAL, "line 11: EdgeConfig a: spec.files[0].mode: " },
+        { HEAD "metadata: {name: a, labels: {a: 1}}\nspec: {files: [{path: /srv/a, content: x}]}\n", E_INVAL,
+          "line 3: EdgeConfig a: metadata.labels.a: must be text" },
+        { HEAD "metadata: {name: a, annotations: [a]}\nspec: {files: [{path: /srv/a, content: x}]}\n", E_INVAL,
+          "line 3: EdgeConfig a: metadata.annotations: must be an object" },
         { "kind: EdgeConfig\napiVersion: edge.limpet.dev/v2\nmetadata: {name: a}\n", E_INVAL, "v2 is no kind" },
         { "kind: Pod\napiVersion: v1\n", E_INVAL, "Pod of v1 is no kind" },
         { "a: 1\n", E_INVAL, "apiVersion and kind" },
@@ -341,6 +375,7 @@ int main(void)
     test_reading();
     test_a_file_is_made_true();
     test_bad_file();
+    test_unknown_fields();
     test_gone();
     test_no_directory();
     test_two_files_one_object();

@@ -238,8 +238,53 @@ static void test_truncation(void)
     ok(refused > 20 && refused < strlen(whole), "%d of %d prefixes are refused", (int)refused, (int)strlen(whole) + 1);
 }
 
+static void test_lines(void)
+{
+    static const char text[] = "# first\n"          // 1
+                               "a: {b: 1}\n"        // 2
+                               "---\n"              // 3
+                               "base: &x\n"         // 4
+                               "  c: [1]\n"         // 5
+                               "spec:\n"            // 6
+                               "  ab: skip\n"       // 7
+                               "  a:\n"             // 8
+                               "  - 1\n"            // 9
+                               "  - [{z: 1}, 2]\n"  // 10
+                               "  - {b: 2,\n"       // 11
+                               "     'c.d': 3}\n"   // 12
+                               "  more:\n"          // 13
+                               "    <<: *x\n"       // 14
+                               "  \"q\": {r: 1}\n"  // 15
+                               "--- {a: {b: 1}}\n"; // 16
+    static const struct {
+        size_t document;
+        const char *path;
+        size_t line;
+    } cases[] = {
+        { 2, "a.b", 2 },
+        { 4, "spec", 6 },
+        { 4, "spec.a[2].b", 11 },
+        { 4, "spec.a[2].c.d", 12 },
+        { 4, "spec.a", 8 },
+        { 4, "spec.a[1][0].z", 10 },
+        { 4, "spec.a[1][1]", 10 },
+        { 4, "spec.a[3]", 8 },
+        { 4, "spec.more.c", 13 },
+        { 4, "spec.q.r", 15 },
+        { 4, "nothing", 4 },
+        { 4, "spec.missing", 6 },
+        { 4, "", 4 },
+        { 16, "a.b", 16 },
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        is_int((int64_t)yaml_line_of(text, sizeof(text) - 1, cases[i].document, cases[i].path), (int64_t)cases[i].line, "line of \"%s\"",
+               cases[i].path);
+    is_int((int64_t)yaml_line_of("a: [", 4, 1, "a[0].b"), 1, "what is no YAML");
+}
+
 int main(void)
 {
+    test_lines();
     test_values();
     test_refusals();
     test_depth();
