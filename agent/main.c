@@ -261,7 +261,8 @@ static int open_port(struct process *p, struct err *e)
     const struct config *c = p->config;
     struct exec_port_conf pc = { .run_dir = c->run_dir, .log_dir = c->log_dir, .self = self };
     struct systemd_port_conf sc = { .unit_dir = c->port_unit_dir, .run_dir = c->run_dir, .state_dir = c->state_dir, .self = self };
-    struct port *ports[2];
+    struct container_port_conf cc = { .tool = c->port_container_tool, .run_dir = c->run_dir, .state_dir = c->state_dir };
+    struct port *ports[3];
     if (strcmp(c->port_name, "null") == 0)
         return port_null_new(&p->port, p->loop, e);
     int rc = port_exec_new(&ports[0], p->loop, p->disk, &pc, e);
@@ -269,6 +270,12 @@ static int open_port(struct process *p, struct err *e)
         return rc;
     rc = port_systemd_new(&ports[1], ports[0], p->loop, p->disk, &sc, e);
     if (rc < 0) {
+        ports[0]->ops->free(ports[0]);
+        return rc;
+    }
+    rc = port_container_new(&ports[2], ports[0], p->loop, p->disk, &cc, e);
+    if (rc < 0) {
+        ports[1]->ops->free(ports[1]);
         ports[0]->ops->free(ports[0]);
         return rc;
     }

@@ -160,7 +160,8 @@ int inst_spec_check(const struct inst_spec *s, struct err *e)
         return err_set(e, E_INVAL, "instance uid \"%.80s\": not [a-z0-9.-]+ shorter than %d", s->uid != NULL ? s->uid : "", INST_UID_MAX);
     if (s->owner == NULL || s->owner[0] == '\0')
         return err_set(e, E_INVAL, "instance %s has no owner", s->uid);
-    if (s->exec.argv == NULL || s->exec.argv[0] == NULL || s->exec.argv[0][0] == '\0')
+    bool no_argv = s->exec.argv == NULL || s->exec.argv[0] == NULL;
+    if (no_argv ? s->image == NULL || s->entrypoint : s->exec.argv[0][0] == '\0' && (s->image == NULL || s->entrypoint))
         return err_set(e, E_INVAL, "instance %s has no command", s->uid);
     if (s->log_max < 0 || s->log_files < 0 || s->log_files > 16 || s->grace_ms < 0)
         return err_set(e, E_INVAL, "instance %s: log size, log files (at most 16) and grace cannot be negative", s->uid);

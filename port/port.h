@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // port — the contract of a platform: what can be started, stopped, observed and asked on this machine.
 //
-// One implementation per init system or sandbox (exec, null, fake; systemd, procd, container later). test/port/conformance runs
+// One implementation per init system or sandbox (exec, systemd, container, null, fake). test/port/conformance runs
 // the same suite against each. Nothing here blocks: completion comes by callback on the loop, never from inside the call.
 // Everything is idempotent: starting what runs, stopping what is gone, forgetting the unknown succeed and change nothing.
 //
@@ -66,6 +66,24 @@ struct inst_spec {
     const char *runtime;  // which platform, where there are several (port/runtimes.h); NULL = the node's default
     enum inst_restart restart;
     struct inst_limits limits;
+    // Of a container: the files that it sees. Its PATH, user and directory are the image's where `exec` does not say.
+    const char *image; // NULL = none
+    bool entrypoint;   // argv takes the place of the image's entrypoint; else it is the arguments of that, and may be empty
+};
+
+// Is an image there to be started from? What a kubelet calls it stands beside.
+enum image_state {
+    IMAGE_READY,
+    IMAGE_ASKED,   // the machine is being asked: Pending
+    IMAGE_PULLING, // Pulling
+    IMAGE_FAILED,  // ErrImagePull; tried again after a while: ImagePullBackOff
+    IMAGE_ABSENT   // ErrImageNeverPull
+};
+struct image_view {
+    enum image_state state;
+    bool waits;    // IMAGE_FAILED: for its next try
+    bool stale;    // IMAGE_READY: the registry could not be asked, the machine's own copy is used
+    char why[200]; // for people; "" where there is nothing to say
 };
 
 enum inst_state {
@@ -97,15 +115,19 @@ struct inst {
 // A command that runs once, with a deadline and a bounded output (validate, onChange, exec probes).
 struct port_run {
     struct exec_env exec; // borrowed until done
-    int64_t timeout_ms;   // then SIGKILL to its group and E_TIMEOUT; 0 = 30 s
-    size_t output_max;    // bytes of stdout+stderr kept (the tail); the rest is counted
-    struct buf output;    // the caller's, zero or buf_init()ed, to buf_fini() afterwards; filled by the port, its max is set to output_max
+    // Borrowed until done; NULL = none. What this instance has for itself (files, environment, user of a container), the command has, too:
+    // then of `exec` only argv counts. A command in a container that is cancelled or too late may go on there.
+    const char *in_uid;
+    int64_t timeout_ms; // then SIGKILL to its group and E_TIMEOUT; 0 = 30 s
+    size_t output_max;  // bytes of stdout+stderr kept (the tail); the rest is counted
+    struct buf output;  // the caller's, zero or buf_init()ed, to buf_fini() afterwards; filled by the port, its max is set to output_max
     // Result; valid in done():
     int code, signal; // exit code, -1 when ended by a signal; 0 when not
     uint64_t output_dropped;
     // e NULL: it ran and ended (see code); else E_TIMEOUT, or that it could not be executed (sys = errno). Never called after run_cancel.
     // It ends with its own process: what it left in the background goes on, but its output is no longer read. It dies with the agent.
     void (*done)(struct port_run *r, const struct err *e);
+    struct port *by; // which of several platforms runs it (port/runtimes.h)
     void *impl;
 };
 
@@ -149,7 +171,11 @@ struct port_ops {
     // bytes. E_NOTFOUND: no such log.
     int (*log_read)(struct port *p, const char *log_name, int64_t *offset, size_t max, struct buf *out, struct err *e);
     int (*log_remove)(struct port *p, const char *log_name, struct err *e); // absent is success
-    void (*free)(struct port *p);                                           // leaves every instance running
+    // Is the image there, from which this revision of owner is to be started? Sees to it that it comes; changed() tells when there is news.
+    // NULL: a platform without images.
+    int (*image)(struct port *p, const char *owner, const char *revision, const char *image, enum image_pull pull, struct image_view *out,
+                 struct err *e);
+    void (*free)(struct port *p); // leaves every instance running
 };
 
 struct port {
@@ -178,6 +204,21 @@ int port_systemd_here(struct err *e) MUST_USE; // is this machine run by systemd
 // `exec` runs systemctl, commands and checks; it stays the caller's and must outlive this one.
 int port_systemd_new(struct port **out, struct port *exec, struct loop *l, struct disk *d, const struct systemd_port_conf *c,
                      struct err *e) MUST_USE;
+struct container_port_conf {
+    const char *tool;      // name or path of a podman or docker; "" = whichever of them is found, podman first
+    const char *run_dir;   // records of this boot in <run_dir>/containers/
+    const char *state_dir; // <state_dir>/containers/ is there once a container was
+};
+// Path of the tool. E_UNSUP: none.
+enum { CONTAINER_TOOL_MAX = 256, CONTAINER_NAME_MAX = 256 };
+int port_container_here(const char *tool, char path[CONTAINER_TOOL_MAX], struct err *e) MUST_USE;
+// limpet-<name of the owner>-<uid>
+void port_container_name(const char *owner, const char *uid, char out[CONTAINER_NAME_MAX]);
+// Of what `TOOL --version` prints. E_UNSUP: too old, or no such tool.
+int port_container_version(const char *said, struct err *e) MUST_USE;
+// `exec` runs the tool, commands and checks; it stays the caller's and must outlive this one.
+int port_container_new(struct port **out, struct port *exec, struct loop *l, struct disk *d, const struct container_port_conf *c,
+                       struct err *e) MUST_USE;
 int port_null_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // accepts everything, does nothing, says so
 int port_fake_new(struct port **out, struct loop *l, struct err *e) MUST_USE; // test/sim and unit tests; control by port_fake_*
 

@@ -107,17 +107,53 @@ static int rt_each(struct port *p, const char *owner, int (*fn)(void *ctx, const
 
 // --- verbs
 
-static int rt_start(struct port *p, const struct inst_spec *s, struct err *e)
+// What it lacked may have been installed meanwhile.
+static void look_again(struct runtimes *r, size_t i)
 {
-    struct runtimes *r = self(p);
-    const char *name = s->runtime != NULL ? s->runtime : r->dflt;
+    struct port *q = r->all[i];
+    struct err why = ERR_INIT;
+    if (r->why_not[i][0] == '\0' || q->ops->probe(q, &why) != 0)
+        return;
+    r->why_not[i][0] = '\0';
+    log_info("runtimes", "usable-now name=%s", q->ops->name);
+    if (q->ops->adopt(q, &why) != 0)
+        log_warn("runtimes", "not-adopted name=%s error=\"%s\"", q->ops->name, why.msg);
+}
+
+static struct port *usable(struct runtimes *r, const char *name, struct err *e)
+{
     for (size_t i = 0; i < r->n; i++) {
         if (strcmp(r->all[i]->ops->name, name) != 0)
             continue;
-        return r->why_not[i][0] == '\0' ? r->all[i]->ops->start(r->all[i], s, e)
-                                        : err_set(e, E_UNSUP, "runtime %s: %s", name, r->why_not[i]);
+        look_again(r, i);
+        if (r->why_not[i][0] == '\0')
+            return r->all[i];
+        err_set(e, E_UNSUP, "runtime %s: %s", name, r->why_not[i]);
+        return NULL;
     }
-    return err_set(e, E_UNSUP, "there is no runtime %.40s here", name);
+    err_set(e, E_UNSUP, "there is no runtime %.40s here", name);
+    return NULL;
+}
+
+static int rt_start(struct port *p, const struct inst_spec *s, struct err *e)
+{
+    struct port *q = usable(self(p), s->runtime != NULL ? s->runtime : self(p)->dflt, e);
+    return q != NULL ? q->ops->start(q, s, e) : E_UNSUP;
+}
+
+// That of the one platform that knows images.
+static int rt_image(struct port *p, const char *owner, const char *revision, const char *image, enum image_pull pull,
+                    struct image_view *out, struct err *e)
+{
+    struct runtimes *r = self(p);
+    for (size_t i = 0; i < r->n; i++) {
+        struct port *q = r->all[i]->ops->image != NULL ? usable(r, r->all[i]->ops->name, e) : NULL;
+        if (q != NULL)
+            return q->ops->image(q, owner, revision, image, pull, out, e);
+        if (r->all[i]->ops->image != NULL)
+            return E_UNSUP;
+    }
+    return err_set(e, E_UNSUP, "no runtime here knows images");
 }
 
 static int rt_stop(struct port *p, const char *uid, int64_t grace_ms, struct err *e)
@@ -142,14 +178,24 @@ static int rt_forget(struct port *p, const char *uid, struct err *e)
     return rc;
 }
 
-static int rt_run(struct port *p, struct port_run *run, struct err *e)
+static int is_uid(void *ctx, const struct inst *i)
 {
-    return first(p)->ops->run(first(p), run, e);
+    return strcmp(i->uid, ctx) == 0;
 }
 
-static void rt_run_cancel(struct port *p, struct port_run *run)
+// Beside an instance it is run by the platform that has that.
+static int rt_run(struct port *p, struct port_run *run, struct err *e)
 {
-    first(p)->ops->run_cancel(first(p), run);
+    run->by = first(p);
+    if (run->in_uid != NULL)
+        each_port(q, self(p)) if (q->ops->each(q, NULL, is_uid, (void *)(uintptr_t)run->in_uid, e) == 1) run->by = q;
+    return run->by->ops->run(run->by, run, e);
+}
+
+static void rt_run_cancel(struct port *p UNUSED, struct port_run *run)
+{
+    if (run->by != NULL)
+        run->by->ops->run_cancel(run->by, run);
 }
 
 static int rt_check(struct port *p, struct port_check *c, struct err *e)
@@ -202,6 +248,7 @@ static const struct port_ops rt_ops = {
     .check_cancel = rt_check_cancel,
     .log_read = rt_log_read,
     .log_remove = rt_log_remove,
+    .image = rt_image,
     .free = rt_free,
 };
 

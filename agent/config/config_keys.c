@@ -76,6 +76,8 @@ const struct config_key config_keys[] = {
     { "port", "name", KEY_STRING, AT(port_name), "exec", 0, 0, NULL, "what runs an EdgeApp that names no runtime: exec, systemd or null" },
     { "port", "unitDir", KEY_PATH, AT(port_unit_dir), "/etc/systemd/system", 0, 0, NULL,
       "where runtime systemd puts its units; on a read-only disk they go to /run, and do not start before the agent does" },
+    { "port", "containerTool", KEY_STRING, AT(port_container_tool), "", 0, 0, NULL,
+      "name or path of the podman or docker that runs apps with an image; empty: podman, else docker" },
     { "port", "root", KEY_STRING, AT(port_root), "", 0, 0, NULL, "where the machine's root is mounted; empty on the machine itself" },
 
     { "metrics", "listen", KEY_STRING, AT(metrics_listen), "", 0, 0, NULL,

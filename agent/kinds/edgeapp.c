@@ -27,6 +27,8 @@ struct app_run {
     bool stopped;     // offline for too long, as a policy says
     int64_t grace_ms; // of the last spec that was read
     struct app_rollout rollout;
+    enum image_state image_state; // what was told of
+    bool image_stale;
     char stop_why[160];
     char probe_why[PROBE_WHY_MAX]; // of the probe that failed last:
     bool probe_untold;             // its event is still to be said
@@ -219,7 +221,14 @@ static void make_uid(struct pass *p, int index, char out[INST_UID_MAX])
     snprintf(out, INST_UID_MAX, "%.12s-%d-%012" PRIx64, hex, index, clock_rand64(p->env->clock) >> 16);
 }
 
-static int start_instance(struct pass *p, const struct app_spec *spec, const struct process_refs *refs, int index, struct err *e)
+// What has to be there before anything is started, or taken away for what is to be started. A kubelet's words.
+struct app_needs {
+    struct process_refs refs;
+    const char *reason, *why; // what is missing; NULL = nothing is
+    struct image_view image;
+};
+
+static int start_instance(struct pass *p, const struct app_spec *spec, const struct app_needs *needs, int index, struct err *e)
 {
     static const enum inst_restart restarts[] = {
         [APP_ALWAYS] = INST_RESTART_ALWAYS, [APP_ON_FAILURE] = INST_RESTART_ON_FAILURE, [APP_NEVER] = INST_RESTART_NO
@@ -238,7 +247,9 @@ static int start_instance(struct pass *p, const struct app_spec *spec, const str
                             .grace_ms = MAX(spec->process.grace_ms, 1),
                             .runtime = spec->runtime,
                             .restart = restarts[spec->restart],
-                            .limits = spec->process.limits };
+                            .limits = spec->process.limits,
+                            .image = spec->image,
+                            .entrypoint = spec->process.n_command > 0 };
     process_account(p->env->disk, &spec->process, &who);
     make_uid(p, index, uid);
     app_log_name(log_name, p->ns, p->name, index);
@@ -249,8 +260,8 @@ static int start_instance(struct pass *p, const struct app_spec *spec, const str
         return err_wrap(e, "starting instance %d", index);
     st->slots[index].restarts += st->slots[index].ended;
     st->slots[index].ended = false;
-    if (refs->skipped[0] != '\0')
-        pass_event(p, true, "InvalidEnvironmentVariableNames", "Start", "of envFrom these are no variables: %s", refs->skipped);
+    if (needs->refs.skipped[0] != '\0')
+        pass_event(p, true, "InvalidEnvironmentVariableNames", "Start", "of envFrom these are no variables: %s", needs->refs.skipped);
     return 0;
 }
 
@@ -266,8 +277,7 @@ static int stop_instance(struct pass *p, const struct app_step *step, int64_t gr
     return rc < 0 ? err_wrap(e, "stopping instance %d", step->index) : 0;
 }
 
-static int take_step(struct pass *p, const struct app_spec *spec, const struct process_refs *refs, const struct app_step *step,
-                     struct err *e)
+static int take_step(struct pass *p, const struct app_spec *spec, const struct app_needs *needs, const struct app_step *step, struct err *e)
 {
     struct port *port = p->env->port;
     switch (step->kind) {
@@ -277,28 +287,28 @@ static int take_step(struct pass *p, const struct app_spec *spec, const struct p
         return port->ops->forget(port, step->inst->uid, e);
     case APP_START:
         log_info("edgeapp", "start key=%s index=%d why=%s revision=%s", p->key, step->index, step->why, spec->process.revision);
-        return start_instance(p, spec, refs, step->index, e);
+        return start_instance(p, spec, needs, step->index, e);
     }
     return 0;
 }
 
 // Without what it refers to nothing is started, so that what runs of another revision is not taken away for it either.
-static bool must_wait(const struct app_spec *spec, const struct process_refs *refs, const struct app_step *step)
+static bool must_wait(const struct app_spec *spec, const struct app_needs *needs, const struct app_step *step)
 {
-    if (!refs->found.missing || step->kind == APP_FORGET)
+    if (needs->reason == NULL || step->kind == APP_FORGET)
         return false;
     return step->kind == APP_START || (step->index < spec->replicas && !app_is_current(spec, step->inst));
 }
 
 // One failure does not keep the other instances from what they need; the first one is returned.
-static int act(struct pass *p, const struct app_spec *spec, const struct process_refs *refs, const struct app_plan *plan, struct err *e)
+static int act(struct pass *p, const struct app_spec *spec, const struct app_needs *needs, const struct app_plan *plan, struct err *e)
 {
     int first = 0;
     for (size_t i = 0; i < plan->n; i++) {
         struct err local = ERR_INIT;
-        if (must_wait(spec, refs, &plan->steps[i]))
+        if (must_wait(spec, needs, &plan->steps[i]))
             continue;
-        int rc = take_step(p, spec, refs, &plan->steps[i], &local);
+        int rc = take_step(p, spec, needs, &plan->steps[i], &local);
         if (rc < 0 && first == 0) {
             first = rc;
             *e = local;
@@ -341,18 +351,21 @@ static void probe_answered(void *ctx, int index, enum app_probe_use use, bool ch
         engine_touch_state(st->env->engine, object_state_from_data(st), "probe");
 }
 
-static int start_probe(struct pass *p, const struct app_spec *spec, int index, enum app_probe_use use, struct err *e)
+// One in a container has its environment and user from there.
+static int start_probe(struct pass *p, const struct app_spec *spec, int index, const char *uid, enum app_probe_use use, struct err *e)
 {
     const struct app_probe *probe = &spec->probes[use];
     struct app_run *st = p->state;
     struct account who;
     struct exec_env exec = { 0 };
     struct app_try *t = app_try_new(p->env->port, &st->slots[index].probes[use], index, use, probe);
+    if (t != NULL && spec->image != NULL)
+        snprintf(t->inside, sizeof(t->inside), "%s", uid);
     if (t == NULL)
         return err_set(e, E_NOMEM, "%s probe", app_probe_word(use));
     t->answer = probe_answered;
     t->ctx = st;
-    if (probe->kind == PROBE_EXEC) {
+    if (probe->kind == PROBE_EXEC && spec->image == NULL) {
         process_account(p->env->disk, &spec->process, &who);
         int rc = app_exec_env(spec, index, &who, &t->arena, &exec, e);
         if (rc < 0) {
@@ -364,14 +377,15 @@ static int start_probe(struct pass *p, const struct app_spec *spec, int index, e
 }
 
 // One try that is due. Returns when the next one is.
-static int64_t probe_instance(struct pass *p, const struct app_spec *spec, int index, enum app_probe_use use, int64_t now_ms)
+static int64_t probe_instance(struct pass *p, const struct app_spec *spec, const struct inst *i, enum app_probe_use use, int64_t now_ms)
 {
+    int index = i->index;
     struct app_run *st = p->state;
     struct app_probing *r = &st->slots[index].probes[use];
     struct err err = ERR_INIT;
     if (now_ms >= r->next_ms) {
         r->next_ms = now_ms + spec->probes[use].period_ms;
-        if (r->try == NULL && start_probe(p, spec, index, use, &err) < 0)
+        if (r->try == NULL && start_probe(p, spec, index, i->uid, use, &err) < 0)
             log_warn("edgeapp", "probe_not_started key=%s index=%d probe=%s error=\"%s\"", p->key, index, app_probe_word(use), err.msg);
     }
     return r->next_ms;
@@ -387,7 +401,7 @@ static int64_t probe_instances(struct pass *p, const struct app_spec *spec, cons
         const struct inst *i = index < spec->replicas ? app_live(o->insts, o->n, index) : NULL;
         for (int use = 0; use < APP_PROBES; use++) {
             if (app_probe_applies(spec, s, i, (enum app_probe_use)use))
-                next = MIN(next, probe_instance(p, spec, index, (enum app_probe_use)use, now_ms));
+                next = MIN(next, probe_instance(p, spec, i, (enum app_probe_use)use, now_ms));
             else
                 app_try_cancel(&s->probes[use]);
         }
@@ -423,7 +437,7 @@ static void obey_suspend(struct pass *p, struct app_spec *spec)
     spec->replicas = 0;
 }
 
-static int prepare(struct pass *p, struct app_spec *spec, struct process_refs *refs, struct observed *o, struct err *e)
+static int prepare(struct pass *p, struct app_spec *spec, struct app_needs *needs, struct observed *o, struct err *e)
 {
     struct app_run *st = p->state;
     const struct json *prev = p->status != NULL ? status_prev(p->status) : NULL;
@@ -431,10 +445,11 @@ static int prepare(struct pass *p, struct app_spec *spec, struct process_refs *r
     int rc = app_spec_decode(spec, p->spec, p->env->node, p->arena, e);
     if (rc < 0)
         return rc;
+    *needs = (struct app_needs){ 0 };
     app_spec_runtime(spec, p->env->port->ops->name);
     rc = app_rollout_begin(&st->rollout, p, spec, e);
     if (rc == 0)
-        rc = process_resolve(&spec->process, p, spec->restart_on_change, refs, e);
+        rc = process_resolve(&spec->process, p, spec->restart_on_change, &needs->refs, e);
     if (rc == 0)
         rc = app_mark_load(&spec->mark, p->env->db, p->key, e);
     if (rc == 0)
@@ -457,6 +472,61 @@ static int prepare(struct pass *p, struct app_spec *spec, struct process_refs *r
     return 0;
 }
 
+// --- What it needs
+
+static const char *image_reason(const struct image_view *v)
+{
+    static const char *const reasons[] = { [IMAGE_ASKED] = "ContainerCreating",
+                                           [IMAGE_PULLING] = "Pulling",
+                                           [IMAGE_FAILED] = "ErrImagePull",
+                                           [IMAGE_ABSENT] = "ErrImageNeverPull" };
+    return v->state == IMAGE_FAILED && v->waits ? "ImagePullBackOff" : reasons[v->state];
+}
+
+// Once a state.
+static void image_event(struct pass *p, const struct image_view *v, const char *reason)
+{
+    struct app_run *st = p->state;
+    bool news = st->image_state != v->state || st->image_stale != v->stale;
+    st->image_state = v->state;
+    st->image_stale = v->stale;
+    if (news && (v->state == IMAGE_FAILED || v->state == IMAGE_ABSENT))
+        pass_event(p, true, reason, "Pull", "%s", v->why);
+    else if (news && v->stale)
+        pass_event(p, true, "ImageFromBefore", "Pull", "the registry cannot be asked, the machine's own copy is used: %s", v->why);
+}
+
+static bool starts_anything(const struct app_spec *spec, const struct app_plan *plan)
+{
+    for (size_t i = 0; i < plan->n; i++) {
+        const struct app_step *step = &plan->steps[i];
+        if (step->kind == APP_START || (step->kind == APP_STOP && step->index < spec->replicas && !app_is_current(spec, step->inst)))
+            return true;
+    }
+    return false;
+}
+
+// The image is asked about when it is about to be used. A platform that is missing keeps what runs as much as a missing image does.
+static void look_for_needs(struct pass *p, const struct app_spec *spec, const struct app_plan *plan, struct app_needs *n)
+{
+    struct port *port = p->env->port;
+    struct err why = ERR_INIT;
+    if (n->refs.found.missing) {
+        n->reason = "CreateContainerConfigError";
+        n->why = n->refs.found.why;
+    }
+    if (n->reason != NULL || spec->image == NULL || port->ops->image == NULL || !starts_anything(spec, plan))
+        return;
+    if (port->ops->image(port, p->key, spec->process.revision, spec->image, spec->pull, &n->image, &why) < 0) {
+        n->reason = "StartFailed";
+        n->why = arena_strdup(p->arena, why.msg);
+    } else {
+        n->reason = image_reason(&n->image);
+        n->why = n->image.why;
+        image_event(p, &n->image, n->reason);
+    }
+}
+
 static int make_plan(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, struct app_plan *plan,
                      struct err *e)
 {
@@ -469,19 +539,19 @@ static int make_plan(struct pass *p, const struct app_spec *spec, const struct o
 }
 
 // An instance that became ready in this very pass lets the next older one go: nothing else would tell.
-static bool is_next_due(const struct app_spec *spec, const struct process_refs *refs, const struct app_plan *plan)
+static bool is_next_due(const struct app_spec *spec, const struct app_needs *needs, const struct app_plan *plan)
 {
     for (size_t i = 0; i < plan->n; i++)
-        if (plan->steps[i].kind == APP_STOP && !must_wait(spec, refs, &plan->steps[i]))
+        if (plan->steps[i].kind == APP_STOP && !must_wait(spec, needs, &plan->steps[i]))
             return true;
     return false;
 }
 
-static const char *waits_for(const struct app_spec *spec, const struct process_refs *refs, const struct app_plan *plan)
+static const char *waits_for(const struct app_spec *spec, const struct app_needs *needs, const struct app_plan *plan)
 {
     for (size_t i = 0; i < plan->n; i++)
-        if (must_wait(spec, refs, &plan->steps[i]))
-            return refs->found.why;
+        if (must_wait(spec, needs, &plan->steps[i]))
+            return needs->why;
     return NULL;
 }
 
@@ -500,13 +570,13 @@ static void tell_lateness(const struct app_run *st, const struct app_spec *spec,
 
 // Looks how the revision in force comes along. *next: when to look again. One that waits for what it refers to takes nothing away and has as
 // long as that takes.
-static int follow_rollout(struct pass *p, const struct app_spec *spec, const struct process_refs *refs, const struct app_summary *sum,
+static int follow_rollout(struct pass *p, const struct app_spec *spec, const struct app_needs *needs, const struct app_summary *sum,
                           int64_t now_ms, int64_t *next, struct err *e)
 {
     char why[256];
     struct app_run *st = p->state;
     *next = INT64_MAX;
-    if (refs->found.missing) {
+    if (needs->reason != NULL) {
         st->rollout.watch.revision[0] = '\0';
         return 0;
     }
@@ -522,7 +592,7 @@ static int follow_rollout(struct pass *p, const struct app_spec *spec, const str
 }
 
 static void report(struct pass *p, const struct app_spec *spec, const struct observed *o, const struct app_summary *summary, int64_t now_ms,
-                   const char *start_error, const struct process_refs *refs, const char *wait_why)
+                   const char *start_error, const struct app_needs *needs, const char *wait_why)
 {
     const struct app_run *st = p->state;
     struct app_report r = { .spec = spec,
@@ -533,10 +603,11 @@ static void report(struct pass *p, const struct app_spec *spec, const struct obs
                             .now_ms = now_ms,
                             .start_error = start_error,
                             .waits_for = wait_why,
+                            .waits_reason = needs->reason,
                             .rollout = &st->rollout,
                             .probe_why = st->probe_why };
     app_report_write(p->status, &r);
-    references_condition(&refs->found, p->status);
+    references_condition(&needs->refs.found, p->status);
     if (st->stopped)
         status_cond(p->status, "Ready", COND_FALSE, "StoppedOffline", "%s", st->stop_why);
 }
@@ -550,15 +621,15 @@ static int unknown(struct pass *p, int rc)
 
 // What the pass saw and did becomes the status, and says when the next one is. next_ms: monotonic, INT64_MAX = when something changes.
 static int conclude(struct pass *p, const struct app_spec *spec, const struct observed *o, int64_t now_ms, int acted, int64_t next_ms,
-                    bool news, const struct process_refs *refs, const char *wait_why, struct err *e)
+                    bool news, const struct app_needs *needs, const char *wait_why, struct err *e)
 {
     const struct app_run *st = p->state;
     struct app_summary sum;
     struct err why = ERR_INIT;
     int64_t deadline;
     app_summarize(spec, o->insts, o->n, st->slots, now_ms, &sum);
-    int rc = follow_rollout(p, spec, refs, &sum, now_ms, &deadline, &why);
-    report(p, spec, o, &sum, now_ms, acted < 0 ? e->msg : NULL, refs, wait_why);
+    int rc = follow_rollout(p, spec, needs, &sum, now_ms, &deadline, &why);
+    report(p, spec, o, &sum, now_ms, acted < 0 ? e->msg : NULL, needs, wait_why);
     if (acted < 0 && !p->after_commit)
         return acted;
     if (rc < 0) {
@@ -574,11 +645,11 @@ static int app_reconcile(struct pass *p, struct err *e)
 {
     int64_t now_ms = clock_mono(p->env->clock);
     struct app_spec spec;
-    struct process_refs refs;
+    struct app_needs needs;
     struct observed o = { 0 };
     struct app_plan plan, after;
     tell_probe_failed(p->state);
-    int rc = prepare(p, &spec, &refs, &o, e);
+    int rc = prepare(p, &spec, &needs, &o, e);
     if (rc < 0)
         return unknown(p, rc);
     bool news = absorb_exits(p, &spec, &o, now_ms);
@@ -586,7 +657,8 @@ static int app_reconcile(struct pass *p, struct err *e)
     rc = make_plan(p, &spec, &o, now_ms, &plan, e);
     if (rc < 0)
         return unknown(p, rc);
-    int acted = act(p, &spec, &refs, &plan, e);
+    look_for_needs(p, &spec, &plan, &needs);
+    int acted = act(p, &spec, &needs, &plan, e);
     rc = observe_app(p, &o, e);
     int64_t available = rc == 0 ? note_running(p, &spec, &o, now_ms) : 0;
     if (rc == 0)
@@ -594,9 +666,9 @@ static int app_reconcile(struct pass *p, struct err *e)
     if (rc < 0)
         return unknown(p, rc);
     int64_t next = MIN(plan.next_ms, probe_instances(p, &spec, &o, now_ms));
-    int64_t due = is_next_due(&spec, &refs, &after) ? now_ms : MIN(next, available);
-    const char *wait_why = waits_for(&spec, &refs, &plan);
-    return conclude(p, &spec, &o, now_ms, acted, due, news, &refs, wait_why, e);
+    int64_t due = is_next_due(&spec, &needs, &after) ? now_ms : MIN(next, available);
+    const char *wait_why = waits_for(&spec, &needs, &plan);
+    return conclude(p, &spec, &o, now_ms, acted, due, news, &needs, wait_why, e);
 }
 
 // --- The end
@@ -672,11 +744,11 @@ static int app_differences(struct pass *p, struct json *out, struct err *e)
     static const char *const verbs[] = { [APP_STOP] = "stopped", [APP_START] = "running" };
     int64_t now_ms = clock_mono(p->env->clock);
     struct app_spec spec;
-    struct process_refs refs;
+    struct app_needs needs;
     struct observed o = { 0 };
     struct app_plan plan;
     char path[32];
-    int rc = prepare(p, &spec, &refs, &o, e);
+    int rc = prepare(p, &spec, &needs, &o, e);
     if (rc == 0)
         rc = make_plan(p, &spec, &o, now_ms, &plan, e);
     for (size_t i = 0; rc == 0 && i < plan.n; i++) {

@@ -159,6 +159,7 @@ static int start_run(struct app_try *t, const struct app_probe *p, struct exec_e
         return err_set(e, E_TOOBIG, "spec.%sProbe.exec.command: too large for the memory of a probe", app_probe_word(t->use));
     t->is_run = true;
     t->run.exec = *exec;
+    t->run.in_uid = t->inside[0] != '\0' ? t->inside : NULL;
     t->run.timeout_ms = p->timeout_ms;
     t->run.output_max = TRY_OUTPUT;
     t->run.done = run_done;

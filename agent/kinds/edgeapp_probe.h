@@ -20,6 +20,7 @@ struct app_try {
     // began. `why` says how the last try failed. The try is gone afterwards.
     void (*answer)(void *ctx, int index, enum app_probe_use use, bool changed, bool failing, const char *why);
     void *ctx;
+    char inside[INST_UID_MAX]; // the instance in whose container a command runs; "" = none
     bool is_run;
     struct arena arena;
     struct port_run run;

@@ -144,7 +144,7 @@ static void ready_condition(struct status *s, const struct app_report *r)
     else if (r->start_error != NULL)
         status_cond(s, "Ready", COND_FALSE, "StartFailed", "%s", r->start_error);
     else if (r->waits_for != NULL)
-        status_cond(s, "Ready", COND_FALSE, "CreateContainerConfigError", "%s", r->waits_for);
+        status_cond(s, "Ready", COND_FALSE, r->waits_reason, "%s", r->waits_for);
     else if (sum->state == APP_RUNNING)
         status_cond(s, "Ready", COND_TRUE, "AllReady", "%d of %d instances are ready", r->spec->replicas, r->spec->replicas);
     else if (sum->state == APP_STOPPED && r->spec->suspend)

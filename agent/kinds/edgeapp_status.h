@@ -24,8 +24,9 @@ struct app_report {
     const struct app_slot *slots;
     const struct app_summary *summary;
     int64_t now_ms;
-    const char *start_error; // the port refused to start one; NULL = no
-    const char *waits_for;   // one is not started without it; NULL = none waits
+    const char *start_error;  // the port refused to start one; NULL = no
+    const char *waits_reason; // a word for it
+    const char *waits_for;    // one is not started without it; NULL = none waits
     const struct app_rollout *rollout;
     const char *probe_why; // how the readiness probe failed last; "" = it did not
 };

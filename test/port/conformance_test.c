@@ -7,7 +7,7 @@
 #include "shim/spec.h"
 #include "tap.h"
 
-static const char *const ports[] = { "exec", "systemd", "systemd-boot", "null", "fake" };
+static const char *const ports[] = { "exec", "systemd", "systemd-boot", "container", "null", "fake" };
 
 static const char APP[] = "edgeapps/ns/app";
 
@@ -422,7 +422,9 @@ static void make_hostile(const struct rig *r, int k, struct hostile *h)
 
 static bool is_allowed(const char *var)
 {
-    static const char *const own[] = { SPEC_MARK "=", "INVOCATION_ID=", "JOURNAL_STREAM=", "SYSTEMD_EXEC_PID=" };
+    static const char *const own[] = { SPEC_MARK "=", "INVOCATION_ID=", "JOURNAL_STREAM=", "SYSTEMD_EXEC_PID=",
+                                       // of an image, and of podman:
+                                       "PATH=", "HOME=", "HOSTNAME=", "TERM=", "container=" };
     for (size_t i = 0; i < ARRAY_LEN(own); i++)
         if (strncmp(var, own[i], strlen(own[i])) == 0)
             return true;

@@ -7,10 +7,11 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "port/container.h"
 #include "port/systemd.h"
 #include "shim/proc.h"
 
-enum { DEADLINE_MS = 30 * 1000, TURN_MS = 50 };
+enum { DEADLINE_MS = 120 * 1000, TURN_MS = 50 };
 
 static const char *const scripts[PROGRAMS] = {
     [RUNS] = "exec sleep 1000",
@@ -55,6 +56,21 @@ static int new_systemd(struct rig *r, const struct exec_port_conf *c, struct err
     return rc != 0 ? rc : r->port->ops->probe(r->port, e);
 }
 
+static bool is_container(const char *name)
+{
+    return strcmp(name, "container") == 0;
+}
+
+static int new_container(struct rig *r, const struct exec_port_conf *c, struct err *e)
+{
+    const char *tool = getenv("RIG_CONTAINER_TOOL");
+    struct container_port_conf cc = { .tool = tool != NULL ? tool : "", .run_dir = r->run_dir, .state_dir = r->dir };
+    int rc = port_exec_new(&r->helper, r->loop, r->disk, c, e);
+    if (rc == 0)
+        rc = port_container_new(&r->port, r->helper, r->loop, r->disk, &cc, e);
+    return rc != 0 ? rc : r->port->ops->probe(r->port, e);
+}
+
 static void free_port(struct rig *r)
 {
     r->port->ops->free(r->port);
@@ -73,6 +89,8 @@ static bool new_port(struct rig *r)
         rc = port_exec_new(&r->port, r->loop, r->disk, &c, &e);
     else if (is_systemd(r->name))
         rc = new_systemd(r, &c, &e);
+    else if (is_container(r->name))
+        rc = new_container(r, &c, &e);
     else if (strcmp(r->name, "null") == 0)
         rc = port_null_new(&r->port, r->loop, &e);
     else
@@ -88,14 +106,14 @@ static bool new_port(struct rig *r)
 
 unsigned rig_abilities(const char *name)
 {
-    if (strcmp(name, "exec") == 0 || is_systemd(name))
+    if (strcmp(name, "exec") == 0 || is_systemd(name) || is_container(name))
         return RIG_REAL | RIG_ENDS | RIG_ADOPTS;
     return strcmp(name, "fake") == 0 ? RIG_ENDS | RIG_ADOPTS | RIG_CHEAP : RIG_CHEAP;
 }
 
 bool rig_is_there(const char *name)
 {
-    return !is_systemd(name) || getenv("RIG_SYSTEMD") != NULL;
+    return is_container(name) ? getenv("RIG_CONTAINER") != NULL : !is_systemd(name) || getenv("RIG_SYSTEMD") != NULL;
 }
 
 static void no_log(void *ctx UNUSED, const char *line UNUSED, size_t len UNUSED)
@@ -149,13 +167,22 @@ static bool is_reset(struct rig *r, void *ctx UNUSED)
     return p->reset.len == 0 && p->step != SD_RESET;
 }
 
-// Unit files are not below our directory, and what failed would stay in systemd's memory.
+static bool is_removed(struct rig *r, void *ctx UNUSED)
+{
+    const struct ct_port *p = container_of(r->port, struct ct_port, port);
+    return p->remove.len == 0 && p->ids.len == 0 && !p->look && p->step == CT_NOTHING;
+}
+
+// Unit files and containers are not below our directory, and what failed would stay in systemd's memory.
 static void forget_all(struct rig *r)
 {
     char uid[INST_UID_MAX];
     while (r->port->ops->each(r->port, NULL, take_uid, uid, NULL) == 1 && r->port->ops->forget(r->port, uid, NULL) == 0)
         ;
-    rig_until(r, is_reset, NULL);
+    if (is_systemd(r->name))
+        rig_until(r, is_reset, NULL);
+    else
+        rig_until(r, is_removed, NULL);
 }
 
 void rig_fini(struct rig *r)
@@ -164,7 +191,7 @@ void rig_fini(struct rig *r)
     r->on_change = NULL;
     r->port->ops->each(r->port, NULL, stop_one, r, NULL);
     rig_until(r, all_ended, NULL);
-    if (is_systemd(r->name))
+    if (is_systemd(r->name) || is_container(r->name))
         forget_all(r);
     free_port(r);
     if (r->disk->ops->rmtree(r->disk, r->dir, &e) != 0)
@@ -196,6 +223,10 @@ int rig_start_spec(struct rig *r, const struct inst_spec *s, struct err *e)
     struct inst_spec spec = *s;
     if (strcmp(r->name, "systemd-boot") == 0)
         spec.restart = INST_RESTART_ALWAYS;
+    if (is_container(r->name)) {
+        spec.image = getenv("RIG_CONTAINER");
+        spec.entrypoint = true;
+    }
     r->inside = true;
     int rc = r->port->ops->start(r->port, &spec, e);
     r->inside = false;
@@ -217,6 +248,8 @@ int rig_start(struct rig *r, const char *uid, const char *owner, int index, enum
     const char *missing[] = { "/nonexistent/program", NULL };
     if (strcmp(r->name, "fake") == 0)
         port_fake_behave(r->port, owner, &behaviours[what]);
+    if (is_container(r->name) && what == RUNS)
+        argv[2] = "trap 'exit 143' TERM; sleep 1000 & wait"; // who is process 1 and has no handler hears no SIGTERM
     return start_argv(r, uid, owner, index, what == CANNOT_START ? missing : argv, e);
 }
 

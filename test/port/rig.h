@@ -5,6 +5,8 @@
 // names another binary, e.g. to measure the shims of build/limpet.
 // The systemd port makes units of the machine that it runs on, so it is only there with RIG_SYSTEMD in the environment (test/e2e/systemd_port.t).
 // "systemd" has units that die with the boot, "systemd-boot" such that start at boot and are restarted by systemd.
+// The container port needs an image that has this machine's /usr, /tmp and test programs: RIG_CONTAINER names it (test/e2e/container.t makes one),
+// RIG_CONTAINER_TOOL the tool.
 // Nothing here checks: it waits, with a generous deadline, and says whether it came true.
 #ifndef TEST_PORT_RIG_H
 #define TEST_PORT_RIG_H
@@ -38,13 +40,13 @@ enum {
 };
 
 struct rig {
-    const char *name; // "exec", "systemd", "systemd-boot", "null", "fake"
+    const char *name; // "exec", "systemd", "systemd-boot", "container", "null", "fake"
     unsigned can;     // RIG_*
     struct loop *loop;
     struct clock clock;
     struct disk *disk;
     struct port *port;
-    struct port *helper; // the exec port under a systemd port
+    struct port *helper; // the exec port under a systemd or container port
     char dir[200], run_dir[256], log_dir[256];
     unsigned changes;           // how often changed() was called
     char owner[INST_OWNER_MAX]; // the last one
@@ -84,7 +86,7 @@ bool rig_inst(struct rig *r, const char *uid, struct inst *out); // false: none
 int rig_state(struct rig *r, const char *uid);                   // -1: none
 size_t rig_count(struct rig *r, const char *owner);
 
-// Runs the loop until fn is true; false: 30 s passed.
+// Runs the loop until fn is true; false: 120 s passed.
 bool rig_until(struct rig *r, bool (*fn)(struct rig *r, void *ctx), void *ctx);
 bool rig_until_state(struct rig *r, const char *uid, enum inst_state state);
 bool rig_until_exited(struct rig *r, const char *uid, struct inst *out);
