@@ -415,7 +415,7 @@ MANDIR ?= $(PREFIX)/share/man
 INSTALL ?= install
 
 .PHONY: install clean distclean help
-install: all ## copy the programs, limpet.ini (kept if there), limpet.service, the manual pages and completion
+install: all ## copy the programs, limpet.ini (kept if there), units, the manual pages and completion
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(SYSCONFDIR)/limpet/conf.d $(DESTDIR)$(UNITDIR)
 	$(INSTALL) -m 755 $(O)/limpet $(DESTDIR)$(PREFIX)/sbin/limpet
 	$(INSTALL) -m 755 $(O)/limpetctl $(DESTDIR)$(PREFIX)/bin/limpetctl
@@ -423,6 +423,7 @@ install: all ## copy the programs, limpet.ini (kept if there), limpet.service, t
 	  $(INSTALL) -m 644 config/limpet.ini $(DESTDIR)$(SYSCONFDIR)/limpet/limpet.ini
 	sed 's,@SBINDIR@,$(PREFIX)/sbin,g' config/limpet.service.in >$(DESTDIR)$(UNITDIR)/limpet.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/limpet.service
+	$(INSTALL) -m 644 config/limpet-apps.service $(DESTDIR)$(UNITDIR)/limpet-apps.service
 	for name in limpet limpetctl; do \
 	  $(INSTALL) -D -m 644 config/completion/limpet.bash $(DESTDIR)$(COMPLETIONDIR)/$$name || exit 1; done
 	for page in docs/*.[58]; do \

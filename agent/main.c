@@ -259,7 +259,7 @@ static int open_port(struct process *p, struct err *e)
 {
     static const char self[] = "/proc/self/exe";
     const struct config *c = p->config;
-    struct exec_port_conf pc = { .run_dir = c->run_dir, .log_dir = c->log_dir, .self = self };
+    struct exec_port_conf pc = { .run_dir = c->run_dir, .log_dir = c->log_dir, .self = self, .cgroup = c->port_cgroup };
     struct systemd_port_conf sc = { .unit_dir = c->port_unit_dir, .run_dir = c->run_dir, .state_dir = c->state_dir, .self = self };
     struct container_port_conf cc = { .tool = c->port_container_tool, .run_dir = c->run_dir, .state_dir = c->state_dir };
     struct port *ports[3];

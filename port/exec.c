@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "port/logs.h"
+#include "shim/group.h"
 #include "shim/shim.h"
 
 static struct exec_port *self(struct port *p)
@@ -39,6 +40,11 @@ static int exec_probe(struct port *port, struct err *e)
 
 // --- start
 
+static bool has_limits(const struct inst_limits *l)
+{
+    return l->memory > 0 || l->cpu_milli > 0 || l->pids > 0;
+}
+
 static void fill_spec(struct exec_port *p, const struct inst *i, const struct inst_spec *s, struct shim_spec *out)
 {
     *out = (struct shim_spec){ .index = s->index, .log_files = s->log_files, .log_max = s->log_max, .agent = getpid() };
@@ -48,6 +54,8 @@ static void fill_spec(struct exec_port *p, const struct inst *i, const struct in
     memcpy(out->owner, i->owner, sizeof(out->owner));
     memcpy(out->revision, i->revision, sizeof(out->revision));
     exec_mark(p, i->uid, out->mark);
+    if (has_limits(&s->limits))
+        groups_path(&p->groups, i->uid, out->cgroup);
     snprintf(out->log_dir, sizeof(out->log_dir), "%s", p->log_dir);
     snprintf(out->log_name, sizeof(out->log_name), "%s", s->log_name != NULL ? s->log_name : s->uid);
 }
@@ -65,6 +73,15 @@ static void start_close(struct start *t)
             close(fds[i]);
 }
 
+// Its directory is ours by now, so that nobody else makes or removes the group.
+static int make_group(struct exec_inst *x, const struct shim_spec *spec, const struct inst_limits *l, struct err *e)
+{
+    if (spec->cgroup[0] == '\0')
+        return 0;
+    x->cgroup = strdup(spec->cgroup);
+    return x->cgroup == NULL ? err_set(e, E_NOMEM, "no memory for instance %s", spec->uid) : groups_make(x->cgroup, l, e);
+}
+
 static int hand_over(struct exec_port *p, struct exec_inst *x, const struct inst_spec *s, struct start *t, struct err *e)
 {
     struct shim_spec spec;
@@ -72,6 +89,8 @@ static int hand_over(struct exec_port *p, struct exec_inst *x, const struct inst
     int r = spec_write(&t->spec, &spec, &s->exec, e);
     if (r == 0)
         r = exec_dir_make(p, &x->node.i, &t->dir, &t->lock, e);
+    if (r == 0)
+        r = make_group(x, &spec, &s->limits, e);
     if (r == 0 && pipe2(t->report, O_CLOEXEC | O_NONBLOCK) != 0)
         r = err_set(e, E_BUSY, "starting %s: pipe: %s", x->node.i.uid, strerror(errno));
     if (r == 0)
@@ -108,6 +127,8 @@ static int start_new(struct exec_port *p, const struct inst_spec *s, struct err 
     int r = hand_over(p, x, s, &t, e);
     if (r == 0)
         r = launch(p, x, &t, e);
+    if (r != 0 && x->cgroup != NULL)
+        (void)group_remove(x->cgroup);
     if (r != 0)
         exec_inst_free(x);
     if (r != 0 && t.dir >= 0)
@@ -126,11 +147,11 @@ static int start_anew(struct exec_port *p, const struct inst_spec *s, struct err
 }
 
 // A limit that nobody holds would be worse than none.
-static int check_limits(const struct inst_limits *l, struct err *e)
+static int check_limits(struct exec_port *p, const struct inst_limits *l, struct err *e)
 {
-    if (l->memory == 0 && l->cpu_milli == 0 && l->pids == 0)
-        return 0;
-    return err_set(e, E_UNSUP, "plain processes are not limited in memory, cpu and pids: runtime systemd is");
+    struct err why = ERR_INIT;
+    int r = has_limits(l) ? groups_prepare(&p->groups, &why) : 0;
+    return r == 0 ? 0 : err_set(e, r, "plain processes are not limited in memory, cpu and pids here: %s", why.msg);
 }
 
 static int exec_start(struct port *port, const struct inst_spec *s, struct err *e)
@@ -138,7 +159,7 @@ static int exec_start(struct port *port, const struct inst_spec *s, struct err *
     struct exec_port *p = self(port);
     int r = inst_spec_check(s, e);
     if (r == 0)
-        r = check_limits(&s->limits, e);
+        r = check_limits(p, &s->limits, e);
     if (r != 0 || find(port, s->uid) != NULL)
         return r;
     if (p->insts.n >= PORT_INSTANCES_MAX)
@@ -202,9 +223,13 @@ static int exec_forget(struct port *port, const char *uid, struct err *e)
     if (x->node.i.state != INST_EXITED)
         return err_set(e, E_BUSY, "instance %s has not ended", uid);
     int r = exec_dir_remove(self(port), uid, e);
-    if (r == 0)
-        exec_inst_free(x);
-    return r;
+    if (r != 0)
+        return r;
+    int errnum = x->cgroup != NULL ? group_remove(x->cgroup) : 0; // its supervisor did, if it could
+    if (errnum != 0)
+        log_warn("exec", "control-group-left path=%s reason=\"%s\"", x->cgroup, strerror(errnum));
+    exec_inst_free(x);
+    return 0;
 }
 
 // --- the rest
@@ -322,6 +347,8 @@ int port_exec_new(struct port **out, struct loop *l, struct disk *d, const struc
     int r = copy_conf(p, c, e);
     if (r == 0)
         r = make_dirs(p, c, e);
+    if (r == 0)
+        groups_init(&p->groups, c->cgroup, p->run_dir);
     if (r == 0)
         *out = &p->port;
     else

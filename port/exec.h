@@ -15,6 +15,7 @@
 #define PORT_EXEC_H
 
 #include "port/check.h"
+#include "port/groups.h"
 #include "port/insts.h"
 #include "shim/proc.h"
 #include "shim/record.h"
@@ -28,6 +29,7 @@ struct exec_port {
     char *run_dir, *log_dir, *self; // below the disk's root, already prefixed with it
     int dir_fd;                     // <run_dir>/i
     char boot_id[37];
+    struct groups groups;
     struct insts insts;
     struct checks checks;
     struct list runs;
@@ -46,6 +48,7 @@ struct exec_inst {
     int64_t grace_ms; // while STOPPING: what stop() asked for, -1 = that of the spec
     bool own_session; // the main process was seen alive while sweeping: its session is ours
     struct shim_report failure;
+    char *cgroup; // path of its control group, NULL = none
 };
 
 static inline struct exec_inst *exec_inst_of(struct inst_node *n)

@@ -108,6 +108,12 @@ int exec_adopt_one(struct exec_port *p, const char *uid, struct err *e)
     return take(p, &r, dir, e);
 }
 
+static bool is_known(void *ctx, const char *uid)
+{
+    struct exec_port *p = ctx;
+    return insts_find(&p->insts, uid) != NULL;
+}
+
 int exec_adopt(struct exec_port *p, struct err *e)
 {
     int fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -125,5 +131,6 @@ int exec_adopt(struct exec_port *p, struct err *e)
             log_warn("exec", "not-adopted uid=%s reason=\"%s\"", de->d_name, why.msg); // the others must not wait for it
     }
     closedir(d);
+    groups_sweep(&p->groups, is_known, p);
     return 0;
 }

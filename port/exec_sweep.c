@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A supervisor that was killed can neither end its instance nor say how it ended. What is left of the instance is found by three
-// marks, each safe against a pid that means somebody else by now: the main process by its start time; its session, but only if the
+// A supervisor that was killed can neither end its instance nor say how it ended. What is left of an instance with limits is its control
+// group, whole. Of others, and with a kernel that cannot end a group, it is found by three marks, each safe against a pid that means somebody else by now: the main process by its start time; its session, but only if the
 // main process was still there when we first looked (else the number may have been given again); anybody by its mark in the
 // environment it began with.
 #include <signal.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "port/exec.h"
+#include "shim/group.h"
 
 enum { AGAIN_FIRST_MS = 20, AGAIN_MAX_MS = 5000 };
 
@@ -59,8 +60,10 @@ void exec_sweep(struct exec_inst *x)
     exec_mark(p, x->node.i.uid, path);
     snprintf(s.mark, sizeof(s.mark), SPEC_MARK "=%s", path);
     x->own_session = x->own_session || is_main_there(x);
+    if (x->cgroup != NULL)
+        group_kill(x->cgroup);
     proc_each(end_one, &s);
-    if (s.left == 0) {
+    if (s.left == 0 && (x->cgroup == NULL || !group_has_processes(x->cgroup))) {
         exec_ended_unseen(x);
         return;
     }

@@ -24,6 +24,7 @@ void exec_inst_free(struct exec_inst *x)
     exec_fd_close(p, &x->shim);
     exec_fd_close(p, &x->report);
     timer_cancel(p->loop, &x->again);
+    free(x->cgroup);
     if (list_linked(&x->node.link))
         insts_del(&p->insts, &x->node);
     free(x);
@@ -51,6 +52,8 @@ void exec_take_state(struct exec_inst *x, const struct state_record *r)
     i->started = believed(x->port, &r->started);
     i->pid = x->child = r->child_pid;
     x->child_start = r->child_start;
+    if (x->cgroup == NULL && r->cgroup[0] != '\0')
+        x->cgroup = strdup(r->cgroup); // without it: what is left is found by its other marks, and the group at the next start
     if (i->state == INST_STARTING && r->child_pid > 0)
         i->state = INST_RUNNING;
     if (list_linked(&x->node.link))

@@ -188,7 +188,8 @@ struct port {
 struct exec_port_conf {
     const char *run_dir; // instances live in <run_dir>/i/<uid>/
     const char *log_dir;
-    const char *self; // path of the limpet binary that can be run as `limpet shim`
+    const char *self;   // path of the limpet binary that can be run as `limpet shim`
+    const char *cgroup; // directory of a control group for instances with limits; NULL or "" = look for one (port/groups.h)
 };
 // Can a supervisor be started here? Starts one that is told nothing and ends at once, and waits for that. Writes nothing. E_UNSUP, E_BUSY.
 int port_exec_try(struct loop *l, const char *self, struct err *e) MUST_USE;

@@ -303,7 +303,7 @@ static int add_limits(struct buf *b, const struct inst_limits *l, struct err *e)
 {
     int rc = 0;
     if (l->memory > 0)
-        rc = buf_addf(b, e, "MemoryMax=%" PRId64 "\n", l->memory);
+        rc = buf_addf(b, e, "MemoryMax=%" PRId64 "\nMemorySwapMax=0\n", l->memory);
     if (rc == 0 && l->cpu_milli > 0)
         rc = buf_addf(b, e, "CPUQuota=%" PRId64 "%%\n", (l->cpu_milli + 9) / 10);
     if (rc == 0 && l->pids > 0)

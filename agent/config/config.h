@@ -52,7 +52,8 @@ struct config {
     char *port_name; // exec | systemd | null
     char *port_unit_dir;
     char *port_container_tool; // "" = podman or docker, whichever is there
-    char *port_root;           // "" or /host
+    char *port_cgroup;
+    char *port_root; // "" or /host
     // [metrics]
     char *metrics_listen; // "" = nothing is served
     // [clock]

@@ -78,6 +78,8 @@ const struct config_key config_keys[] = {
       "where runtime systemd puts its units; on a read-only disk they go to /run, and do not start before the agent does" },
     { "port", "containerTool", KEY_STRING, AT(port_container_tool), "", 0, 0, NULL,
       "name or path of the podman or docker that runs apps with an image; empty: podman, else docker" },
+    { "port", "cgroup", KEY_PATH, AT(port_cgroup), NULL, 0, 0, NULL,
+      "directory of a control group (v2) in which runtime exec makes one for each instance with limits; empty: the delegated one" },
     { "port", "root", KEY_STRING, AT(port_root), "", 0, 0, NULL, "where the machine's root is mounted; empty on the machine itself" },
 
     { "metrics", "listen", KEY_STRING, AT(metrics_listen), "", 0, 0, NULL,

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shim/group.h"
+
 enum { GROUPS_MAX = 256 };
 
 struct child {
@@ -68,6 +70,14 @@ static void set_limits(const struct child *c, const struct rlimit *core)
         if (setrlimit(l->resource, &r) != 0)
             fail_named(c, errno, "resource limit", limit_name(l->resource), NULL);
     }
+}
+
+// Before anything of the command runs, and while we may.
+static void enter_group(const struct child *c)
+{
+    int errnum = c->spec->cgroup[0] != '\0' ? group_enter(c->spec->cgroup) : 0;
+    if (errnum != 0)
+        fail_named(c, errnum, "control group", c->spec->cgroup, NULL);
 }
 
 // Blocked signals and ignored ones survive exec; a command expects neither.
@@ -224,6 +234,7 @@ _Noreturn void child_exec(const struct shim_spec *s, int report_fd, const struct
     struct child c = { .spec = s, .report_fd = report_fd };
     if (!spec_map(SPEC_FD, s, &c.strings))
         fail(&c, ENOMEM, "taking over the command", NULL);
+    enter_group(&c);
     reset_oom_score();
     set_limits(&c, core);
     umask(022);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// child — the last steps from a process of ours to the command: limits, user, directory, PATH, exec.
+// child — the last steps from a process of ours to the command: control group, limits, user, directory, PATH, exec.
 //
 // Runs in a process that becomes the command or ends; it may use the heap and stdio, nobody sees them again.
 #ifndef SHIM_CHILD_H

@@ -19,9 +19,10 @@ bool state_format(const struct state_record *r, char out[RECORD_MAX])
     const struct instant *t = &r->started;
     return fits(snprintf(out, RECORD_MAX,
                          "limpet-state 1\nuid %s\nowner %s\nrevision %s\nindex %d\n"
-                         "shim %d %" PRId64 "\nchild %d %" PRId64 "\ntime %s %" PRId64 " %" PRId64 " %d\n",
+                         "shim %d %" PRId64 "\nchild %d %" PRId64 "\ntime %s %" PRId64 " %" PRId64 " %d\n%s%s%s",
                          r->uid, r->owner, r->revision, r->index, r->shim_pid, r->shim_start, r->child_pid, r->child_start, t->boot_id,
-                         t->boot_ms, t->wall_us, t->trusted));
+                         t->boot_ms, t->wall_us, t->trusted, r->cgroup[0] != '\0' ? "cgroup " : "", r->cgroup,
+                         r->cgroup[0] != '\0' ? "\n" : ""));
 }
 
 bool exit_format(const struct exit_record *r, char out[RECORD_MAX])
@@ -150,6 +151,8 @@ bool state_parse(const char *text, struct state_record *out)
         return false;
     if (!field(text, "revision", r.revision, sizeof(r.revision)))
         r.revision[0] = '\0';
+    if (!field(text, "cgroup", r.cgroup, sizeof(r.cgroup)))
+        r.cgroup[0] = '\0';
     *out = r;
     return true;
 }

@@ -8,6 +8,7 @@
 
 #include "port/port.h"
 
+enum { RECORD_GROUP_MAX = 256 };
 enum { RECORD_MAX = 2048 }; // bytes of a file
 
 struct state_record {
@@ -16,6 +17,7 @@ struct state_record {
     int shim_pid, child_pid;         // both 0: the agent's intent, the shim has not said anything yet
     int64_t shim_start, child_start; // clock ticks since boot, as in /proc/PID/stat
     struct instant started;
+    char cgroup[RECORD_GROUP_MAX]; // path of its control group, "" = none
 };
 
 struct exit_record {

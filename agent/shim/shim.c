@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "shim/child.h"
+#include "shim/group.h"
 #include "shim/logwriter.h"
 #include "shim/oom.h"
 #include "shim/proc.h"
@@ -97,6 +98,7 @@ static int write_state(struct shim *s)
     memcpy(r.uid, s->spec.uid, sizeof(r.uid));
     memcpy(r.owner, s->spec.owner, sizeof(r.owner));
     memcpy(r.revision, s->spec.revision, sizeof(r.revision));
+    memcpy(r.cgroup, s->spec.cgroup, sizeof(r.cgroup));
     return state_format(&r, text) ? record_write(SPEC_DIR_FD, SHIM_STATE, text) : EOVERFLOW;
 }
 
@@ -177,10 +179,12 @@ static bool kill_own(void *ctx, const struct proc_stat *p)
     return false;
 }
 
-// Kills our children. Being a subreaper we inherit theirs, so that a few rounds reach everybody, wherever they went.
-static void sweep(void)
+// Kills our children. Being a subreaper we inherit theirs, so that a few rounds reach everybody, wherever they went. With a group one does.
+static void sweep(struct shim *s)
 {
     pid_t self = getpid();
+    if (s->spec.cgroup[0] != '\0')
+        group_kill(s->spec.cgroup);
     proc_each(kill_own, &self);
 }
 
@@ -196,7 +200,7 @@ static void reap(struct shim *s)
         }
     s->alone = pid < 0 && errno == ECHILD;
     if (s->ended && !s->alone)
-        sweep();
+        sweep(s);
 }
 
 // To the group; to the child alone while it has not made its own group yet.
@@ -230,7 +234,7 @@ static void on_stop(struct shim *s)
 static void on_kill_due(struct shim *s)
 {
     signal_child(s, SIGKILL);
-    sweep();
+    sweep(s);
     s->kill_ms = now_ms(s) + KILL_AGAIN_MS;
 }
 
@@ -304,6 +308,14 @@ static void turn(struct shim *s)
         reap(s);
 }
 
+// The group's own count is of nobody else. Without one the kernel's log tells who it was.
+static bool ran_out_of_memory(struct shim *s)
+{
+    if (s->spec.cgroup[0] != '\0' && group_out_of_memory(s->spec.cgroup))
+        return true;
+    return oom_killed(s->kernel_log, s->child);
+}
+
 static void describe_exit(struct shim *s, struct inst_exit *x)
 {
     *x = (struct inst_exit){ .known = true, .code = -1, .start_errno = s->failure.err };
@@ -313,7 +325,7 @@ static void describe_exit(struct shim *s, struct inst_exit *x)
         memcpy(x->detail, s->failure.detail, sizeof(x->detail));
     } else if (WIFSIGNALED(s->status)) {
         x->signal = WTERMSIG(s->status);
-        if (x->signal == SIGKILL && oom_killed(s->kernel_log, s->child))
+        if (x->signal == SIGKILL && ran_out_of_memory(s))
             reason = "OOMKilled";
         snprintf(x->detail, sizeof(x->detail), "signal %d (%s)", x->signal, strsignal(x->signal));
     } else {
@@ -328,6 +340,8 @@ static void write_exit(struct shim *s)
     char text[RECORD_MAX];
     struct exit_record r = { .ended = s->ended ? s->ended_at : instant_now(s) };
     describe_exit(s, &r.exit);
+    if (s->spec.cgroup[0] != '\0')
+        (void)group_remove(s->spec.cgroup); // a stranger is in it: the agent tries again
     if (exit_format(&r, text))
         record_write(SPEC_DIR_FD, SHIM_EXIT, text);
 }

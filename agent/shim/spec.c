@@ -131,7 +131,7 @@ bool spec_read(int fd, struct shim_spec *out)
            is_terminated(out->uid, sizeof(out->uid)) && is_terminated(out->owner, sizeof(out->owner)) &&
            is_terminated(out->revision, sizeof(out->revision)) && is_terminated(out->log_dir, sizeof(out->log_dir)) &&
            is_terminated(out->log_name, sizeof(out->log_name)) && is_terminated(out->user, sizeof(out->user)) &&
-           is_terminated(out->group, sizeof(out->group));
+           is_terminated(out->group, sizeof(out->group)) && is_terminated(out->cgroup, sizeof(out->cgroup));
 }
 
 // One string of the mapping; NULL when it does not end before the mapping does.

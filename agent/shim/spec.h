@@ -45,6 +45,7 @@ struct shim_spec {
     char log_dir[SPEC_PATH_MAX], log_name[SPEC_LOG_NAME_MAX];
     char user[SPEC_NAME_MAX], group[SPEC_NAME_MAX]; // "" = as the agent
     char mark[SPEC_PATH_MAX];                       // path of its directory: what is left of an instance is known by it
+    char cgroup[SPEC_PATH_MAX];                     // control group with its limits (shim/group.h), "" = none: it stays in the agent's
 };
 
 // What the shim answers. err 0: the command executes; else an errno and a text ("exec /x: Exec format error").

@@ -20,11 +20,14 @@ class Limits:
         self.machine, self.server, self.client = rounds.machine, rounds.server, rounds.cluster.client()
 
     def run(self):
-        for part in (self.memory, self.processes, self.restarts, self.full_store, self.full_root, self.cable):
+        for part in self.parts():
             try:
                 part()
             except BenchError as e:
                 self.tap.ok(False, f"{part.__name__}: {part.__doc__}", str(e))
+
+    def parts(self):
+        return (self.memory, self.processes, self.restarts, self.full_store, self.full_root, self.cable)
 
     # --- words
 

@@ -6,7 +6,7 @@ usage: powercut.py [--cuts N] [--cuts-only] [--hunt AGENT] [--seed S] [--json FI
 
 A seed decides when the power goes and what the disks lose of their write cache; the machine itself never does the same twice. Seven of ten cuts
 come right after a write, when a flush is due; a third come while the machine is still booting. It comes back in one of three ways: as it was;
-without a network; without a network and with its clock at 1970. Then, without --cuts-only, limits.py on the same machine.
+without a network; without a network and with its clock at 1970. Then, without --cuts-only, limits.py and groups.py on the same machine.
 
   --hunt AGENT  that program in place of the agent; it is broken on purpose, and something must be found within N cuts
   --json FILE   everything that was counted
@@ -29,6 +29,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import machine  # noqa: E402
 import report  # noqa: E402
+from groups import Groups  # noqa: E402
 from limits import Limits  # noqa: E402
 from rig import BenchError, Rig, wait_for  # noqa: E402
 from tap import Tap  # noqa: E402
@@ -279,6 +280,7 @@ def full(rounds, tap, wanted):
     check(rounds, tap, failure)
     if failure is None and not wanted.cuts_only:
         Limits(rounds, tap).run()
+        Groups(rounds, tap).run()
     tell(rounds, tap, wanted)
 
 
