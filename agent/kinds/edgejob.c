@@ -311,7 +311,8 @@ static int start_run(struct pass *p, struct work *w, const char *id, struct err 
                             .log_name = log_name,
                             .log_max = proc->log_max,
                             .log_files = proc->log_files,
-                            .grace_ms = MAX(proc->grace_ms, 1) };
+                            .grace_ms = MAX(proc->grace_ms, 1),
+                            .limits = proc->limits };
     job_inst_uid(uid, p->key, p->uid, run);
     job_log_name(log_name, p->ns, p->name, id);
     job_run_name(name, sizeof(name), p->name, id);
