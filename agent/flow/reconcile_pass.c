@@ -180,16 +180,24 @@ static void report_waiting(struct work *w)
     status_cond_generation(s, "Accepted", w->os->generation);
 }
 
+static int run_refused(struct work *w, struct err *e)
+{
+    struct pass *p = &w->pass;
+    status_keep_prev(p->status);
+    status_cond(p->status, "Accepted", COND_FALSE, action_of(w->checked)->reason, "%s", w->refused.msg);
+    int rc = w->os->kind->refused != NULL ? w->os->kind->refused(p, e) : 0;
+    if (rc < 0 || p->waiting || p->after_commit || p->requeue_ms > 0)
+        return rc;
+    *e = w->refused;
+    return w->checked;
+}
+
 // Runs reconcile on what passed check; the result decides what the queue does.
 static int run_kind(struct work *w, struct err *e)
 {
     struct status *s = w->pass.status;
-    if (w->checked < 0) {
-        status_keep_prev(s);
-        status_cond(s, "Accepted", COND_FALSE, action_of(w->checked)->reason, "%s", w->refused.msg);
-        *e = w->refused;
-        return w->checked;
-    }
+    if (w->checked < 0)
+        return run_refused(w, e);
     int rc = w->os->kind->reconcile(&w->pass, e);
     if (!status_cond_is_set(s, "Accepted"))
         status_cond(s, "Accepted", COND_TRUE, "Valid", "the spec is understood");

@@ -179,6 +179,8 @@ static int load(struct cfg_pass *w, struct err *e)
     rc = render(w, e);
     if (rc == 0)
         rc = cfg_resolve(w, e);
+    if (rc == 0)
+        rc = cfg_former(w, e);
     if (rc < 0)
         return rc;
     w->items = arena_alloc(w->p->arena, (w->spec.n_entries + 1) * sizeof(*w->items));
@@ -193,9 +195,11 @@ static int load(struct cfg_pass *w, struct err *e)
 
 static int settle_facts(struct cfg_pass *w, struct err *e)
 {
-    (void)e;
-    if (w->unknown.cls == 0)
+    if (w->unknown.cls == 0 || w->former)
         return CFG_ON;
+    int rc = cfg_judge(w, e);
+    if (rc < 0 || w->p->waiting)
+        return rc;
     cfg_come_back(w, w->now_ms + FACT_RETRY_MS);
     return refuse(w, "FactUnknown", w->unknown.msg);
 }
@@ -203,8 +207,10 @@ static int settle_facts(struct cfg_pass *w, struct err *e)
 // All or none: nothing of a set is touched while something of it is not there.
 static int await_references(struct cfg_pass *w, struct err *e)
 {
-    (void)e;
-    return w->found.missing ? cfg_block(w, "CreateContainerConfigError", w->found.why) : CFG_ON;
+    if (!w->found.missing || w->former)
+        return CFG_ON;
+    int rc = cfg_judge(w, e);
+    return rc < 0 || w->p->waiting ? rc : cfg_block(w, "CreateContainerConfigError", w->found.why);
 }
 
 // What the machine itself answers; none of it changes without somebody's doing.
@@ -322,7 +328,7 @@ static int validate(struct cfg_pass *w, struct err *e)
 {
     struct cfg_run *run = w->run;
     char dir[PATH_MAX], first[PATH_MAX + CFG_PATH_MAX];
-    if (w->spec.validate.argv == NULL || run->validated == w->spec_hash || !something_new(w))
+    if (w->spec.validate.argv == NULL || w->former || run->validated == w->spec_hash || !something_new(w))
         return CFG_ON;
     // Judged already: not again until something changes, or the long requeue comes round. (Windows that open and close put that off.)
     bool again = strcmp(w->p->why, "resync") == 0 || w->now_ms - run->rejected_ms >= VALIDATE_RETRY_MS;
@@ -374,9 +380,8 @@ static void follow_drift(struct cfg_pass *w)
 static int cfg_reconcile(struct pass *p, struct err *e)
 {
     static int (*const steps[])(struct cfg_pass *, struct err *) = {
-        take_verdict,      await_references, tidy,       cfg_settle_switch, settle_facts,      settle_owner,    cfg_observe,
-        validate,          settle_fight,     cfg_intend, cfg_switch_files,  cfg_release_files, cfg_write_files, cfg_release_dirs,
-        cfg_run_on_change, cfg_confirm,
+        take_verdict, tidy,       cfg_settle_switch, await_references,  settle_facts,    settle_owner,     cfg_observe,       validate,
+        settle_fight, cfg_intend, cfg_switch_files,  cfg_release_files, cfg_write_files, cfg_release_dirs, cfg_run_on_change, cfg_confirm,
     };
     struct cfg_pass w = { .p = p, .run = p->state, .env = p->env, .now_ms = clock_mono(p->env->clock), .look_ms = INT64_MAX };
     int rc = load(&w, e);
@@ -394,6 +399,33 @@ static int cfg_reconcile(struct pass *p, struct err *e)
     follow_drift(&w);
     cfg_report(&w, rc < 0 ? e : NULL);
     if (w.look_ms < INT64_MAX)
+        p->requeue_ms = MAX(w.look_ms - w.now_ms, 1);
+    return rc < 0 ? rc : 0;
+}
+
+// The spec is not understood. A change on trial does not wait for one that is.
+static int cfg_refused(struct pass *p, struct err *e)
+{
+    struct cfg_pass w = { .p = p, .run = p->state, .env = p->env, .now_ms = clock_mono(p->env->clock), .look_ms = INT64_MAX };
+    AUTO_JSON struct json *on_change = NULL; // the spec borrows from it
+    int rc = cfg_records_load(&w.records, w.env->db, p->key, 0, p->arena, e);
+    if (rc == 0)
+        rc = cfg_switch_load(&w.sw, w.env->db, p->key, 0, p->arena, e);
+    if (rc < 0 || w.sw.state == SWITCH_NONE || w.sw.state == SWITCH_GOING)
+        return rc;
+    w.partial = true;
+    w.spec_hash = w.sw.spec;
+    memcpy(w.spec.revision, w.sw.revision, sizeof(w.spec.revision));
+    rc = cfg_owed_get(w.env->db, p->key, &w.owed, e);
+    if (rc == 0)
+        rc = cfg_spec_on_change(&w.spec, w.sw.on_change, &on_change, p->arena, e);
+    if (rc == 0)
+        rc = take_verdict(&w, e);
+    if (rc == CFG_ON)
+        rc = cfg_settle_switch(&w, e);
+    if (rc == CFG_ON)
+        rc = cfg_judge(&w, e);
+    if (!p->waiting && w.look_ms < INT64_MAX)
         p->requeue_ms = MAX(w.look_ms - w.now_ms, 1);
     return rc < 0 ? rc : 0;
 }
@@ -478,6 +510,7 @@ const struct kind kind_edgeconfig = {
     .write_status = true,
     .check = cfg_check,
     .reconcile = cfg_reconcile,
+    .refused = cfg_refused,
     .disturbs = cfg_disturbs,
     .gone = cfg_gone,
     .cancel = cfg_cancel,

@@ -61,10 +61,16 @@ bool cfg_leaves(const struct cfg_pass *w, const struct cfg_record *r)
     return cfg_spec_entry(&w->spec, r->path, r->is_dir) == NULL;
 }
 
+// On trial what left is needed for the way back, and after it it is what is wanted.
+static bool keeps_all(const struct cfg_pass *w)
+{
+    return w->sw.state == SWITCH_TRIAL || w->sw.state == SWITCH_FAILED || w->partial;
+}
+
 static int removal_of(struct cfg_pass *w, const struct cfg_record *r, enum cfg_release *what, struct err *e)
 {
     *what = CFG_UNTOUCHED;
-    return cfg_leaves(w, r) ? cfg_release_plan(w->env, r, w->spec.deletion, what, e) : 0;
+    return cfg_leaves(w, r) && !keeps_all(w) ? cfg_release_plan(w->env, r, w->spec.deletion, what, e) : 0;
 }
 
 // A directory that leaves the list changes nothing that anybody reads: it is given back at last, when its files are.
@@ -159,7 +165,7 @@ int cfg_release(struct pass *p, const struct cfg_record *r, enum cfg_deletion po
 
 static int release_leaving(struct cfg_pass *w, bool dirs, struct err *e)
 {
-    if (w->sw.state == SWITCH_TRIAL) // their records are needed for the way back
+    if (keeps_all(w))
         return CFG_ON;
     for (size_t i = w->records.n; i-- > 0;) { // the deepest directory first
         const struct cfg_record *r = &w->records.items[i];
@@ -205,12 +211,19 @@ int cfg_item_stands(struct cfg_pass *w, struct cfg_item *i, struct err *e)
     return put_record(w, i, e);
 }
 
+static int write_wanted(struct cfg_pass *w, const struct cfg_item *i, struct err *e)
+{
+    if (i->want->former && !i->want->is_dir)
+        return cfg_undo_again(w->env, w->p->key, &w->sw, i->want->path, e);
+    return cfg_item_write(w->env, i, e);
+}
+
 static int write_item(struct cfg_pass *w, struct cfg_item *i, struct err *e)
 {
     char what[64];
     bool drift = cfg_item_is_drift(i);
     cfg_item_differences(i, what, NULL);
-    int rc = cfg_item_write(w->env, i, e);
+    int rc = write_wanted(w, i, e);
     if (rc < 0)
         return err_wrap(e, "writing");
     if (!drift)

@@ -128,9 +128,10 @@ void cfg_item_differences(const struct cfg_item *i, char text[64], struct json *
         return;
     }
     if (strcmp(want->sha, have->sha) != 0) {
+        bool former = i->want->former;                                                // of a Secret or not, nobody knows any more
         bool secret = i->want->from.name != NULL && i->want->from.kind == REF_SECRET; // a digest lets guesses be tried
-        snprintf(w, sizeof(w), secret ? "the Secret's" : "sha256:%.12s", want->sha);
-        snprintf(h, sizeof(h), secret ? "another" : i->actual.too_big ? "too large" : "sha256:%.12s", have->sha);
+        snprintf(w, sizeof(w), former ? "as before" : secret ? "the Secret's" : "sha256:%.12s", want->sha);
+        snprintf(h, sizeof(h), former || secret ? "another" : i->actual.too_big ? "too large" : "sha256:%.12s", have->sha);
         name_difference(&n, "content", w, h);
     }
     name_number(&n, "mode", "octal", want->mode, have->mode);

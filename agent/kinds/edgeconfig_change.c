@@ -6,7 +6,7 @@
 #include "kinds/edgeapp_mark.h"
 #include "kinds/edgeconfig_pass.h"
 
-enum { CHANGE_RETRY_FIRST_MS = 1000, CHANGE_RETRY_MAX_MS = 300000 };
+enum { RETRY_FIRST_MS = 1000, RETRY_MAX_MS = 300000 };
 
 bool cfg_has_on_change(const struct cfg_spec *s)
 {
@@ -25,9 +25,23 @@ int cfg_owe_after_salvage(struct cfg_pass *w, struct err *e)
     return cfg_owed_set(w->env->db, w->p->key, true, e);
 }
 
+int64_t cfg_retry_later(struct cfg_retry *r, uint64_t spec, int64_t now_ms)
+{
+    int64_t wait = MIN((int64_t)RETRY_FIRST_MS << MIN(r->failures, 9), RETRY_MAX_MS);
+    *r = (struct cfg_retry){ r->failures + 1, spec, now_ms + wait };
+    return wait;
+}
+
+bool cfg_retry_due(struct cfg_retry *r, uint64_t spec, int64_t now_ms)
+{
+    if (r->spec != spec)
+        r->failures = 0;
+    return r->failures == 0 || now_ms >= r->at_ms;
+}
+
 static int succeeded(struct cfg_pass *w, struct err *e)
 {
-    w->run->change_failures = 0;
+    w->run->change.failures = 0;
     w->owed = false;
     cfg_drop_verdict(w->run);
     int rc = app_mark_delete(w->env->db, w->p->key, e);
@@ -36,12 +50,8 @@ static int succeeded(struct cfg_pass *w, struct err *e)
 
 static void failed(struct cfg_pass *w, uint64_t spec, const char *why)
 {
-    struct cfg_run *run = w->run;
-    int shift = MIN(run->change_failures, 9);
-    run->change_failures++;
-    run->failed_change = spec;
-    run->change_at_ms = w->now_ms + MIN((int64_t)CHANGE_RETRY_FIRST_MS << shift, CHANGE_RETRY_MAX_MS);
-    if (cfg_keep_verdict(run, why))
+    (void)cfg_retry_later(&w->run->change, spec, w->now_ms);
+    if (cfg_keep_verdict(w->run, why))
         pass_event(w->p, true, "OnChangeFailed", "OnChange", "%s", why);
 }
 
@@ -78,11 +88,9 @@ int cfg_run_on_change(struct cfg_pass *w, struct err *e)
     struct err text = ERR_INIT;
     if (!w->owed)
         return CFG_ON;
-    if (run->failed_change != w->spec_hash)
-        run->change_failures = 0;
-    if (run->change_failures == 0 || w->now_ms >= run->change_at_ms)
+    if (cfg_retry_due(&run->change, w->spec_hash, w->now_ms))
         return try_it(w, e);
-    cfg_come_back(w, run->change_at_ms);
+    cfg_come_back(w, run->change.at_ms);
     w->progress = "OnChangeFailed";
     w->why = "onChange is tried again";
     err_set(&text, E_TERMINAL, "onChange: %s", cfg_verdict(run));

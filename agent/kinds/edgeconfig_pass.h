@@ -13,6 +13,15 @@
 
 enum command_role { ROLE_VALIDATE, ROLE_ON_CHANGE };
 
+// What failed is tried again ever more seldom: after 1 s, doubling up to 5 min. Zeroed: nothing failed.
+struct cfg_retry {
+    int failures;  // in a row
+    uint64_t spec; // hash of the spec that they were about
+    int64_t at_ms; // the next try
+};
+int64_t cfg_retry_later(struct cfg_retry *r, uint64_t spec, int64_t now_ms); // it failed: how long until the next try
+bool cfg_retry_due(struct cfg_retry *r, uint64_t spec, int64_t now_ms);      // another spec is due at once
+
 // What is remembered of the object while the agent runs.
 struct cfg_run {
     struct command *command; // under way, or ended and not looked at yet
@@ -20,10 +29,8 @@ struct cfg_run {
     uint64_t command_spec;        // hash of the spec it was started for
     uint64_t validated, rejected; // specs that were judged
     int64_t rejected_ms;          // when
-    uint64_t failed_change;       // the spec whose onChange failed last
-    int change_failures;          // in a row
-    int64_t change_at_ms;         // the next try
-    char *verdict;                // of the last command that failed
+    struct cfg_retry change, set; // onChange; files that change as one
+    char *verdict;                // of the last command, or set, that failed
     struct cfg_fight *fight;      // NULL = nothing was ever repaired
     struct cfg_watches watches;
     int64_t repairs, applied_us; // as in status; applied 0 = never
@@ -47,6 +54,8 @@ struct cfg_pass {
     struct cfg_records records;
     struct cfg_switch sw;
     struct cfg_item *items;
+    bool partial;               // `spec` is not all of what is wanted: only what is under way goes on, nothing is given back
+    bool former;                // `spec` is what was there before a change that was put back
     bool judged;                // this very pass heard a verdict of validate
     bool owed;                  // an onChange
     bool held;                  // drift stays for now: another writer keeps at it
@@ -91,6 +100,10 @@ int cfg_settle_switch(struct cfg_pass *w, struct err *e) MUST_USE;
 int cfg_switch_intend(struct cfg_pass *w, bool *commit, struct err *e) MUST_USE; // part of cfg_intend()
 int cfg_switch_files(struct cfg_pass *w, struct err *e) MUST_USE;
 int cfg_confirm(struct cfg_pass *w, struct err *e) MUST_USE;
+// Something stands in the way of the rest of the pass: a change on trial is judged all the same.
+int cfg_judge(struct cfg_pass *w, struct err *e) MUST_USE;
+// After a change was put back, what was there before it is what is wanted, as long as the spec is the same.
+int cfg_former(struct cfg_pass *w, struct err *e) MUST_USE;
 
 // edgeconfig_report.c: what the status says after the steps. failed: the error that ended them, NULL = none.
 void cfg_report(struct cfg_pass *w, const struct err *failed);

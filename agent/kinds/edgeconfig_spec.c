@@ -167,10 +167,11 @@ static void decode_list(struct cfg_spec *s, const struct field *list, size_t n, 
     }
 }
 
-static int by_own_path(const void *a, const void *b)
+// Directories first, each after the one that it lies in.
+static int by_place(const void *a, const void *b)
 {
     const struct cfg_entry *x = a, *y = b;
-    return strcmp(x->path, y->path);
+    return x->is_dir != y->is_dir ? (int)y->is_dir - (int)x->is_dir : strcmp(x->path, y->path);
 }
 
 static void decode_entries(struct cfg_spec *s, const struct field *spec, const struct cfg_guard *g)
@@ -187,7 +188,7 @@ static void decode_entries(struct cfg_spec *s, const struct field *spec, const s
     }
     decode_list(s, &dirs, n_dirs, g, decode_directory);
     s->n_dirs = s->n_entries;
-    qsort(s->entries, s->n_dirs, sizeof(*s->entries), by_own_path);
+    qsort(s->entries, s->n_dirs, sizeof(*s->entries), by_place);
     decode_list(s, &files, n_files, g, decode_file);
 }
 
@@ -261,6 +262,15 @@ static int compute_revision(struct cfg_spec *s, struct arena *a, struct err *e)
     return 0;
 }
 
+int cfg_spec_revise(struct cfg_spec *s, struct arena *a, struct err *e)
+{
+    qsort(s->entries, s->n_entries, sizeof(*s->entries), by_place);
+    s->n_dirs = 0;
+    while (s->n_dirs < s->n_entries && s->entries[s->n_dirs].is_dir)
+        s->n_dirs++;
+    return compute_revision(s, a, e);
+}
+
 // --- Facts of the node
 
 static int render_file(struct cfg_entry *f, const struct template_names *names, struct arena *a, struct err *e)
@@ -315,6 +325,22 @@ int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *nod
     s->confirm_ms = 1000 * field_int(&f, "confirmSeconds", 10, 3600, 0);
     s->deletion = (enum cfg_deletion)field_choice(&f, "deletionPolicy", cfg_deletion_words, CFG_RESTORE);
     return d.rc == 0 ? compute_revision(s, a, e) : d.rc;
+}
+
+int cfg_spec_on_change(struct cfg_spec *s, const char *text, struct json **out, struct arena *a, struct err *e)
+{
+    struct decode d = { .arena = a, .err = e };
+    struct json *change = NULL;
+    if (text == NULL)
+        return 0;
+    int rc = json_parse(&change, text, strlen(text), e);
+    if (rc < 0)
+        return err_wrap(e, "onChange");
+    *out = json_object();
+    json_set(*out, "onChange", change);
+    struct field f = field_root(&d, *out, "spec");
+    decode_on_change(s, &f);
+    return d.rc;
 }
 
 const struct cfg_entry *cfg_spec_entry(const struct cfg_spec *s, const char *path, bool is_dir)

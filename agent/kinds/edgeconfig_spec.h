@@ -25,10 +25,14 @@ struct cfg_entry {
     size_t len;
     char sha[SHA256_HEX];
     bool is_template;
+    bool former;     // what lay there before a change that was put back: its bytes are the copy in edgeconfig_undo.h
     struct ref from; // where the content comes from: cfg_resolve() brings it. No name = it is in the spec
     uint32_t mode;
     const char *owner, *group; // NULL = as the agent; NULL = the owner's group
 };
+
+// Of an onChange as JSON: as much as a spec that a server stores can have.
+enum { CFG_ON_CHANGE_MAX = 2 * 1024 * 1024 };
 
 struct cfg_command {
     const char *const *argv; // NULL-terminated; NULL = none
@@ -67,6 +71,10 @@ int cfg_spec_decode(struct cfg_spec *s, const struct json *spec, const char *nod
 // Puts the facts of this node into its templates; the revision is of the result. Reads the machine. E_NOTFOUND names the place: a fact that this
 // node does not have now.
 int cfg_spec_render(struct cfg_spec *s, const struct kind_env *env, struct arena *a, struct err *e) MUST_USE;
+// Decodes an onChange alone, out of its JSON, NULL = none. *out holds what s borrows from then; free with json_free().
+int cfg_spec_on_change(struct cfg_spec *s, const char *text, struct json **out, struct arena *a, struct err *e) MUST_USE;
+// The list of entries was changed: sorts it and names it anew.
+int cfg_spec_revise(struct cfg_spec *s, struct arena *a, struct err *e) MUST_USE;
 const struct cfg_entry *cfg_spec_entry(const struct cfg_spec *s, const char *path, bool is_dir); // NULL = not on the list
 
 #endif

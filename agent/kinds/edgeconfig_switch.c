@@ -6,7 +6,7 @@
 //  GOING  | old files are kept, new ones move in   | all moved: NONE, or TRIAL; a failure puts back and stays; another spec: back, NONE
 //  TRIAL  | waits for the server                   | reached: NONE; too late: BACK; another spec: back, NONE
 //  BACK   | the old files return                   | all there: FAILED
-//  FAILED | the spec is remembered                 | another spec: NONE
+//  FAILED | the old files are looked after          | another spec: NONE
 //
 // The order of effects is what makes it whole: copies, then the intent (commit), then new content under other names, then one rename after
 // the other, then the intent that all stands. A cut before the last of these finds GOING at the next start, and puts back.
@@ -21,6 +21,7 @@
 
 // An outage that just began may be ours; one that lasts is none of this change's doing.
 enum { REACH_WINDOW_MS = 60000, ASK_EVERY_MS = 1000 };
+enum { OFTEN = 3 }; // tries of a set that fail: from then on it is said that they become rarer
 
 static bool is_same_change(const struct cfg_pass *w)
 {
@@ -35,7 +36,7 @@ static bool is_part(const struct cfg_item *i)
 static int put_state(struct cfg_pass *w, enum cfg_switch_state state, struct err *e)
 {
     w->sw.state = state;
-    if (state == SWITCH_NONE || state == SWITCH_FAILED) {
+    if (state == SWITCH_NONE) {
         w->sw.n = 0;
         w->run->tidied = false;
     }
@@ -108,6 +109,20 @@ static int count_touched(struct cfg_pass *w, size_t *n, struct err *e)
     return 0;
 }
 
+// For the way back, when nobody can say any more what this spec was.
+static int keep_on_change(struct cfg_pass *w, struct err *e)
+{
+    struct buf text AUTO_BUF = BUF_INIT(CFG_ON_CHANGE_MAX);
+    const struct json *change = json_get(w->p->spec, "onChange");
+    if (change == NULL)
+        return 0;
+    int rc = json_print(change, &text, e);
+    if (rc < 0)
+        return err_wrap(e, "onChange");
+    w->sw.on_change = arena_strdup(w->p->arena, buf_str(&text));
+    return w->sw.on_change != NULL ? 0 : err_set(e, E_NOMEM, "onChange");
+}
+
 int cfg_switch_intend(struct cfg_pass *w, bool *commit, struct err *e)
 {
     size_t touched, added = 0;
@@ -122,7 +137,10 @@ int cfg_switch_intend(struct cfg_pass *w, bool *commit, struct err *e)
     if (w->sw.state == SWITCH_NONE) {
         decide_trial(w);
         snprintf(w->sw.revision, sizeof(w->sw.revision), "%s", w->spec.revision);
+        rc = keep_on_change(w, e);
     }
+    if (rc < 0)
+        return rc;
     w->sw.spec = w->spec_hash;
     *commit = true;
     return put_state(w, SWITCH_GOING, e);
@@ -184,14 +202,33 @@ static int move_all(struct cfg_pass *w, struct err *e)
 }
 
 // Where it lies again as it was, the error that kept the change away is told; else that, too.
-static int undo_half(struct cfg_pass *w, int rc, struct err *e)
+static void undo_half(struct cfg_pass *w, struct err *e)
 {
     struct err why = ERR_INIT;
     if (cfg_undo_restore(w->env, w->p->key, &w->sw, &why) < 0)
         err_wrap(e, "%.200s; before that", why.msg);
     else
         err_wrap(e, "nothing was changed");
-    return rc;
+}
+
+static int await_retry(struct cfg_pass *w)
+{
+    cfg_come_back(w, w->run->set.at_ms);
+    w->progress = "Retrying";
+    w->why =
+        w->run->set.failures < OFTEN ? "the change is tried again" : "the change is tried again, ever more seldom, at last every 5 min";
+    return cfg_block(w, "ApplyFailed", cfg_verdict(w->run));
+}
+
+// Each try copies, writes and takes back all of the set, so there must not be many of them.
+static int set_failed(struct cfg_pass *w, struct err *e)
+{
+    undo_half(w, e);
+    int64_t wait = cfg_retry_later(&w->run->set, w->spec_hash, w->now_ms);
+    log_warn("edgeconfig", "not_changed key=%s retry_ms=%" PRId64 " error=\"%s\"", w->p->key, wait, e->msg);
+    if (cfg_keep_verdict(w->run, e->msg))
+        pass_event(w->p, true, "ApplyFailed", "Apply", "%s", e->msg);
+    return await_retry(w);
 }
 
 static int begin_trial(struct cfg_pass *w, struct err *e)
@@ -225,6 +262,8 @@ int cfg_switch_files(struct cfg_pass *w, struct err *e)
 {
     if (w->sw.state != SWITCH_GOING)
         return CFG_ON;
+    if (!cfg_retry_due(&w->run->set, w->spec_hash, w->now_ms))
+        return await_retry(w);
     enum cfg_release *done = arena_alloc(w->p->arena, (w->records.n + 1) * sizeof(*done));
     int rc = done != NULL ? stage_all(w, e) : err_set(e, E_NOMEM, "switch");
     if (rc == 0)
@@ -232,7 +271,8 @@ int cfg_switch_files(struct cfg_pass *w, struct err *e)
     if (rc == 0)
         rc = move_all(w, e);
     if (rc < 0)
-        return undo_half(w, rc, e);
+        return set_failed(w, e);
+    w->run->set.failures = 0;
     rc = set_stands(w, done, e);
     return rc < 0 ? rc : CFG_ON;
 }
@@ -308,19 +348,60 @@ static int settle_trial(struct cfg_pass *w, struct err *e)
     return CFG_ON;
 }
 
-// The spec that failed is left alone until it is another one. What was owed for the way back is not.
-static int stay_back(struct cfg_pass *w, struct err *e)
+// --- After it was put back
+
+static bool is_failed_spec(const struct cfg_pass *w)
 {
-    if (w->sw.spec != w->spec_hash || !is_same_change(w)) {
-        int dropped = put_state(w, SWITCH_NONE, e);
-        return dropped < 0 ? dropped : CFG_ON;
+    // What it refers to is a part of the hash: while that is not there, nothing can be said, and nothing tried.
+    return w->sw.state == SWITCH_FAILED && (w->found.missing || w->partial || (w->sw.spec == w->spec_hash && is_same_change(w)));
+}
+
+static struct cfg_entry former_entry(struct cfg_pass *w, const struct cfg_undo *u)
+{
+    struct cfg_entry x = { .path = u->path, .is_dir = u->is_dir, .content = "", .mode = u->was.mode, .former = true };
+    char owner[16], group[16];
+    snprintf(owner, sizeof(owner), "%" PRIu32, u->was.uid);
+    snprintf(group, sizeof(group), "%" PRIu32, u->was.gid);
+    memcpy(x.sha, u->was.sha, sizeof(x.sha));
+    x.owner = arena_strdup(w->p->arena, owner);
+    x.group = arena_strdup(w->p->arena, group);
+    return x;
+}
+
+// Ours before the change, and put back.
+static bool is_former(const struct cfg_pass *w, const struct cfg_undo *u)
+{
+    const struct cfg_record *r = cfg_record_of(&w->records, u->path, u->is_dir);
+    return u->ours && u->present && r != NULL && cfg_version_equal(&r->written, &u->was);
+}
+
+int cfg_former(struct cfg_pass *w, struct err *e)
+{
+    struct cfg_spec *s = &w->spec;
+    size_t n = 0;
+    if (!is_failed_spec(w))
+        return 0;
+    struct cfg_entry *all = arena_alloc(w->p->arena, (s->n_entries + w->sw.n + 1) * sizeof(*all));
+    if (all == NULL)
+        return err_set(e, E_NOMEM, "files");
+    for (size_t i = 0; i < s->n_entries; i++) {
+        const struct cfg_entry *x = &s->entries[i];
+        if (cfg_undo_of(&w->sw, x->path) == NULL && cfg_record_of(&w->records, x->path, x->is_dir) != NULL)
+            all[n++] = *x;
     }
-    int rc = cfg_run_on_change(w, e);
-    if (rc != CFG_ON)
-        return rc;
-    rc = cfg_observe(w, e);
-    if (rc != CFG_ON)
-        return rc;
+    for (size_t i = 0; i < w->sw.n; i++)
+        if (is_former(w, &w->sw.files[i]))
+            all[n++] = former_entry(w, &w->sw.files[i]);
+    s->entries = all;
+    s->n_entries = n;
+    w->former = true;
+    return cfg_spec_revise(s, w->p->arena, e);
+}
+
+static int stay_back(struct cfg_pass *w)
+{
+    if (w->found.missing)
+        return cfg_block(w, "CreateContainerConfigError", w->found.why);
     return cfg_block(
         w, "RolledBack",
         "the server was out of reach after this change; what was there before is back, and this is not tried again until the spec "
@@ -339,7 +420,11 @@ int cfg_settle_switch(struct cfg_pass *w, struct err *e)
     case SWITCH_BACK:
         return put_back(w, SWITCH_FAILED, e);
     case SWITCH_FAILED:
-        return stay_back(w, e);
+        if (!w->former && !w->partial) {
+            int rc = put_state(w, SWITCH_NONE, e);
+            return rc < 0 ? rc : CFG_ON;
+        }
+        break;
     }
     return CFG_ON;
 }
@@ -361,6 +446,8 @@ int cfg_confirm(struct cfg_pass *w, struct err *e)
     struct contact *c = w->env->contact;
     struct err text = ERR_INIT;
     int64_t boot_ms = clock_boot(w->env->clock);
+    if (w->sw.state == SWITCH_FAILED)
+        return stay_back(w);
     if (w->sw.state != SWITCH_TRIAL)
         return CFG_ON;
     if (w->run->settled_ms == 0)
@@ -374,4 +461,11 @@ int cfg_confirm(struct cfg_pass *w, struct err *e)
     w->why = "the server has to be reached after the change";
     err_set(&text, E_BUSY, "put back unless the server is reached within %" PRId64 " s of the change", w->sw.confirm_ms / 1000);
     return cfg_block(w, "OnTrial", text.msg);
+}
+
+int cfg_judge(struct cfg_pass *w, struct err *e)
+{
+    w->partial = true;
+    int rc = w->sw.state == SWITCH_TRIAL || w->sw.state == SWITCH_FAILED ? cfg_run_on_change(w, e) : CFG_ON;
+    return rc == CFG_ON ? cfg_confirm(w, e) : rc;
 }

@@ -12,7 +12,7 @@
 
 #define SWITCH_INTENT "switch"
 
-enum { SWITCH_MAX = 512 * 1024 };
+enum { SWITCH_MAX = 512 * 1024 + 2 * CFG_ON_CHANGE_MAX }; // as JSON in JSON
 
 static const char *const state_words[] = { "none", "going", "trial", "back", "failed", NULL };
 
@@ -38,6 +38,8 @@ static struct json *switch_json(const struct cfg_switch *s)
     json_set_str(j, "revision", s->revision);
     json_set_str(j, "spec", hash);
     json_set_int(j, "confirm", s->confirm_ms);
+    if (s->on_change != NULL)
+        json_set_str(j, "onChange", s->on_change);
     json_set_str(j, "boot", s->boot_id);
     json_set_int(j, "untilBoot", s->until_boot_ms);
     json_set_int(j, "untilWall", s->until_wall_us);
@@ -113,6 +115,10 @@ static int switch_parse(struct cfg_switch *s, const struct buf *text, size_t mor
     s->room = json_len(json_get(j, "files")) + more;
     s->files = arena_alloc(a, (s->room + 1) * sizeof(*s->files));
     if (s->files == NULL)
+        return err_set(e, E_NOMEM, "switch");
+    const char *change = json_str(json_get(j, "onChange"));
+    s->on_change = change != NULL ? arena_strdup(a, change) : NULL;
+    if (change != NULL && s->on_change == NULL)
         return err_set(e, E_NOMEM, "switch");
     if (!read_head(s, j) || !read_files(s, json_get(j, "files"), a))
         return err_set(e, E_CORRUPT, "the record of a change under way is damaged");
@@ -277,6 +283,18 @@ int cfg_undo_restore(const struct kind_env *env, const char *key, struct cfg_swi
         *e = why;
     }
     return first;
+}
+
+int cfg_undo_again(const struct kind_env *env, const char *key, struct cfg_switch *s, const char *path, struct err *e)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct cfg_undo *u = &s->files[i];
+        if (strcmp(u->path, path) != 0)
+            continue;
+        int rc = write_back(env, key, u, e);
+        return rc == 0 && u->lost ? err_set(e, E_TERMINAL, "%s: the copy of it is lost", path) : rc;
+    }
+    return err_set(e, E_TERMINAL, "%s: there is no copy of it", path);
 }
 
 // --- Trials over time

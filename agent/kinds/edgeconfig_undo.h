@@ -15,7 +15,7 @@ enum cfg_switch_state {
     SWITCH_GOING, // about to replace files, or some are replaced: after a cut the old ones are put back, then it goes on
     SWITCH_TRIAL, // all are replaced; the server has to be reached in time
     SWITCH_BACK,  // given up: the old ones are being put back
-    SWITCH_FAILED // they are back; this spec is not tried again. No files are kept
+    SWITCH_FAILED // they are back, and kept so; this spec is not tried again
 };
 
 struct cfg_undo {
@@ -30,8 +30,9 @@ struct cfg_undo {
 struct cfg_switch {
     enum cfg_switch_state state;
     char revision[INST_REV_MAX];
-    uint64_t spec;      // its hash
-    int64_t confirm_ms; // 0 = not on trial
+    uint64_t spec;         // its hash
+    const char *on_change; // its onChange as JSON; NULL = none
+    int64_t confirm_ms;    // 0 = not on trial
     // SWITCH_TRIAL: the moment by which the server must have been reached.
     char boot_id[37];
     int64_t until_boot_ms;  // boot-time of that boot
@@ -54,6 +55,8 @@ int cfg_undo_add(const struct kind_env *env, const char *key, struct cfg_switch 
 // be one for ever (a store that went back speaks of copies that were used up): the file stays as it is, and is marked. So does a directory of
 // ours that somebody put something into.
 int cfg_undo_restore(const struct kind_env *env, const char *key, struct cfg_switch *s, struct err *e) MUST_USE;
+// Puts one file back that somebody changed since. E_TERMINAL: its copy is lost.
+int cfg_undo_again(const struct kind_env *env, const char *key, struct cfg_switch *s, const char *path, struct err *e) MUST_USE;
 int cfg_undo_forget(const struct kind_env *env, const char *key, struct err *e) MUST_USE; // removes the bytes
 
 // Where the new content of path lies, in the same directory, before it takes its place.

@@ -92,6 +92,9 @@ struct kind {
     // force). NULL = check().
     int (*check_file)(const struct kind *k, const struct kind_env *env, const struct json *object, struct err *e);
     int (*reconcile)(struct pass *p, struct err *e);
+    // check() said no, so reconcile() is not called, and status says so already: what is under way and cannot wait for a better spec goes on.
+    // NULL = nothing is. p->spec is the one that was refused.
+    int (*refused)(struct pass *p, struct err *e);
     // Pure: would making `next` true instead of `now` (both whole objects that passed check) disturb what runs? Then it waits for a
     // maintenance window where policies have any, and `now` is kept true meanwhile. NULL = never.
     bool (*disturbs)(const struct kind *k, const struct kind_env *env, const struct json *now, const struct json *next);

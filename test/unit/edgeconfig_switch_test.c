@@ -169,6 +169,41 @@ static void test_both(void)
     rig_end(&r);
 }
 
+static void must_be_dir(struct rig *r, const char *path)
+{
+    if (mkdir(rig_path(r, path), 0755) != 0)
+        fail("%s cannot be made", path);
+}
+
+static int tries;
+
+static int counting_rename(struct disk *d, const char *from, const char *to, unsigned flags, struct err *e)
+{
+    tries += strcmp(to, stuck) == 0;
+    return cut_rename(d, from, to, flags, e);
+}
+
+// A set that cannot be made costs little: it is tried ever more seldom.
+static void test_tries_become_rarer(void)
+{
+    struct rig r;
+    start(&r);
+    hands.rename = counting_rename;
+    tries = 0;
+    strcpy(stuck, "/etc/b");
+    rig_apply(&r, CFG, TWO("one", "one") "}");
+    rig_run(&r, 3600000);
+    ok(tries >= 15 && tries <= 22, "an hour: %d tries", tries);
+    is_str(rig_condition(&r, CFG, "Progressing"), "True Retrying", "which is said");
+    has_str(rig_message(&r, CFG, "Progressing"), "every 5 min", "and how often");
+    is_int(rig_events(&r, "ApplyFailed"), 1, "told once");
+    tries = 0;
+    rig_apply(&r, CFG, TWO("two", "two") "}");
+    rig_run(&r, SETTLE_MS);
+    is_int(tries, 1, "another spec is tried at once");
+    rig_end(&r);
+}
+
 static void test_second_cannot(void)
 {
     struct rig r;
@@ -470,11 +505,119 @@ static void test_put_back(void)
     rig_run(&r, 600000);
     ok(both_are(&r, "one", "one"), "nor by another agent");
     is_str(rig_condition(&r, CFG, "Ready"), "False RolledBack", "which says so, too");
-    ok(is_clean(&r), "no copy is left");
     rig_apply(&r, CFG, TWO("two", "one") ON_CHANGE ",\"confirmSeconds\":60}");
     rig_run(&r, 3000);
     ok(both_are(&r, "two", "one"), "a changed spec is tried");
     is_str(rig_condition(&r, CFG, "Ready"), "True AllApplied", "and confirmed this time");
+    rig_run(&r, 600000);
+    ok(is_clean(&r), "no copy is left");
+    rig_end(&r);
+}
+
+// What was put back is looked after as any other version.
+static void test_drift_after_put_back(void)
+{
+    struct rig r;
+    go_on_trial(&r);
+    rig_run(&r, 31000);
+    check_back(&r);
+    int n = commands;
+    rig_write(&r, "/etc/a", "theirs", 0644);
+    rig_run(&r, SETTLE_MS);
+    ok(both_are(&r, "one", "one"), "somebody changes what was put back: it is put right");
+    is_int(rig_events(&r, "DriftRepaired"), 1, "which is told");
+    rig_write(&r, "/etc/b", "theirs", 0644);
+    rig_run(&r, SETTLE_MS);
+    ok(both_are(&r, "one", "one"), "so is a file that the change did not touch");
+    is_int(commands, n + 2, "onChange runs for each");
+    is_str(rig_condition(&r, CFG, "Ready"), "False RolledBack", "it is still said that it was put back");
+    agent_restart(&r);
+    unlink(rig_path(&r, "/etc/a"));
+    rig_run(&r, SETTLE_MS);
+    ok(both_are(&r, "one", "one"), "by another agent, too");
+    is_str(rig_field(&r, CFG, "differences"), "[]", "nothing differs");
+    rig_delete(&r, CFG);
+    rig_run(&r, SETTLE_MS);
+    ok(both_are(&r, "(absent)", "(absent)") && is_clean(&r), "deleted: given back");
+    rig_end(&r);
+}
+
+// A file that the failed change brought is nobody's any more.
+static void test_new_file_after_put_back(void)
+{
+    struct rig r;
+    start(&r);
+    rig_server(&r, true);
+    rig_apply(&r, CFG, ONE CONFIRM "}");
+    rig_run(&r, 3000);
+    rig_server(&r, false);
+    rig_apply(&r, CFG, TREE CONFIRM "}");
+    rig_run(&r, 31000);
+    ok(is_one(&r), "put back");
+    must_be_dir(&r, "/etc/d");
+    must_be_dir(&r, "/etc/d/e");
+    rig_write(&r, "/etc/d/e/f", "theirs", 0644);
+    rig_write(&r, "/etc/a", "theirs", 0644);
+    rig_run(&r, 400000);
+    is_str(rig_read(&r, "/etc/d/e/f"), "theirs", "what the change would have brought is somebody else's");
+    is_str(rig_read(&r, "/etc/a"), "one", "what was there before is ours");
+    rig_end(&r);
+}
+
+// A spec that nobody understands comes while a change is on trial.
+static void test_invalid_on_trial(bool server)
+{
+    struct rig r;
+    go_on_trial(&r);
+    rig_run(&r, 10000);
+    rig_apply(&r, CFG, "{\"files\":[{\"path\":\"etc/a\",\"content\":\"x\"}]}");
+    rig_run(&r, SETTLE_MS);
+    is_str(rig_condition(&r, CFG, "Accepted"), "False Invalid", "a spec that is not understood");
+    if (server) {
+        rig_server(&r, true);
+        rig_run(&r, 3000);
+        is_int(rig_events(&r, "Confirmed"), 2, "the server answers: this change is confirmed, too");
+        rig_run(&r, 600000);
+        ok(both_are(&r, "two", "one"), "and stays");
+    } else {
+        rig_run(&r, 22000);
+        ok(both_are(&r, "one", "one"), "the server does not: the change is put back in time");
+        is_int(rig_events(&r, "RolledBack"), 1, "told once");
+        ok(commands >= 2, "with its onChange (%d)", commands);
+        is_str(rig_condition(&r, CFG, "Accepted"), "False Invalid", "the other is still not understood");
+        rig_server(&r, true);
+    }
+    rig_apply(&r, CFG, TWO("three", "one") ON_CHANGE CONFIRM "}");
+    rig_run(&r, 3000);
+    ok(both_are(&r, "three", "one"), "a spec that is understood is made");
+    is_str(rig_condition(&r, CFG, "Ready"), "True AllApplied", "ready");
+    rig_end(&r);
+}
+
+// What a change refers to goes away while it is on trial.
+static void test_reference_lost_on_trial(bool server)
+{
+    struct rig r;
+    start(&r);
+    rig_server(&r, true);
+    rig_refer(&r, REF_CONFIGMAP, "m", "\"data\":{\"k\":\"two\"}");
+    rig_apply(&r, CFG, TWO("one", "one") CONFIRM "}");
+    rig_run(&r, 3000);
+    rig_server(&r, false);
+    rig_apply(&r, CFG,
+              "{\"files\":[{\"path\":\"/etc/a\",\"contentFrom\":{\"configMapKeyRef\":{\"name\":\"m\",\"key\":\"k\"}}},"
+              "{\"path\":\"/etc/b\",\"content\":\"one\"}]" CONFIRM "}");
+    rig_run(&r, SETTLE_MS);
+    rig_refer(&r, REF_CONFIGMAP, "m", "\"data\":{\"k\":\"two\"}");
+    rig_run(&r, 5000);
+    ok(both_are(&r, "two", "one"), "on trial, with a content from elsewhere");
+    rig_refer(&r, REF_CONFIGMAP, "m", "\"data\":{\"other\":\"x\"}");
+    rig_run(&r, 5000);
+    ok(strncmp(rig_condition(&r, CFG, "ResolvedRefs"), "False", 5) == 0, "it goes away");
+    ok(both_are(&r, "two", "one"), "which takes nothing away");
+    rig_server(&r, server);
+    rig_run(&r, 40000);
+    ok(both_are(&r, server ? "two" : "one", "one"), server ? "the server answers: confirmed" : "put back in time");
     rig_end(&r);
 }
 
@@ -676,6 +819,7 @@ int main(void)
 {
     test_both();
     test_second_cannot();
+    test_tries_become_rarer();
     test_one_leaves();
     test_one_leaves_without_copy();
     test_cut_at_each_effect();
@@ -685,6 +829,12 @@ int main(void)
     test_tree_on_trial();
     test_confirmed();
     test_put_back();
+    test_drift_after_put_back();
+    test_new_file_after_put_back();
+    test_invalid_on_trial(true);
+    test_invalid_on_trial(false);
+    test_reference_lost_on_trial(true);
+    test_reference_lost_on_trial(false);
     test_put_back_without_copy();
     test_another_spec_without_copy();
     test_restart_on_trial();
