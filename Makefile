@@ -8,7 +8,7 @@
 #   O=DIR       puts what is made there (default build), e.g. for a second build beside a running one
 #   OPTS="-DOPT_X=0 ..."                    leaves features out; config/options.h lists them and what each costs
 #   KEEP=1      a source that does not compile is left out of the library with a message: for testing one module while another is torn open
-#   PREFIX, DESTDIR, SYSCONFDIR, UNITDIR, MANDIR, COMPLETIONDIR    where `make install` puts things
+#   PREFIX, DESTDIR, SYSCONFDIR, UNITDIR, MANDIR, COMPLETIONDIR, ZSHDIR, FISHDIR    where `make install` puts things
 #
 # Sources are found by wildcard: agent/*/*.c and port/*.c make liblimpet.a, agent/main.c is limpet, ctl/*.c is limpetctl.
 # A test is a program test/{unit,port,sim}/NAME_test.c (test/unit/tap.h tells how), a shell script test/e2e/NAME.t, or a fuzz target
@@ -411,6 +411,8 @@ PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 MANDIR ?= $(PREFIX)/share/man
 INSTALL ?= install
 
@@ -425,7 +427,9 @@ install: all ## copy the programs, limpet.ini (kept if there), units, the manual
 	chmod 644 $(DESTDIR)$(UNITDIR)/limpet.service
 	$(INSTALL) -m 644 config/limpet-apps.service $(DESTDIR)$(UNITDIR)/limpet-apps.service
 	for name in limpet limpetctl; do \
-	  $(INSTALL) -D -m 644 config/completion/limpet.bash $(DESTDIR)$(COMPLETIONDIR)/$$name || exit 1; done
+	  $(INSTALL) -D -m 644 config/completion/limpet.bash $(DESTDIR)$(COMPLETIONDIR)/$$name && \
+	  $(INSTALL) -D -m 644 config/completion/limpet.fish $(DESTDIR)$(FISHDIR)/$$name.fish || exit 1; done
+	$(INSTALL) -D -m 644 config/completion/_limpet $(DESTDIR)$(ZSHDIR)/_limpet
 	for page in docs/*.[58]; do \
 	  $(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 

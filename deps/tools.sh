@@ -74,6 +74,13 @@ mount mount
 losetup mount
 EOF
 }
+# What the shells make of config/completion.
+shells() {
+    cat <<'EOF'
+zsh zsh
+fish fish
+EOF
+}
 # Without these `make lint` checks less and says so. Another version of clang-format lays code out differently.
 lint_tools() {
     cat <<'EOF'
@@ -85,9 +92,9 @@ needs() {
     build_tools
     case $what in
     demo) cluster_tools ;;
-    test) cluster_tools && system_tools && cron_tools ;;
+    test) cluster_tools && system_tools && cron_tools && shells ;;
     bench) cluster_tools && bench_tools ;;
-    ci) cluster_tools && system_tools && cron_tools ;;
+    ci) cluster_tools && system_tools && cron_tools && shells ;;
     esac
 }
 
