@@ -158,7 +158,7 @@ static const char *unwanted(const struct app_spec *spec, const struct inst *inst
                             const struct app_slot *slots, int *left)
 {
     if (i->index >= spec->replicas)
-        return "scaled down";
+        return spec->suspend ? "suspended" : i->index < spec->remembered ? "stopped offline" : "scaled down";
     if (app_live(insts, n, i->index) != i)
         return "duplicate";
     const struct app_slot *s = &slots[i->index];

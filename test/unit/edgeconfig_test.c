@@ -663,7 +663,7 @@ static void test_not_written_before_commit(void)
     rig_settle(&r);
     is_str(rig_read(&r, "/etc/a"), "old", "no intent, no deed: with a full store the file stays as it is");
     r.commits_fail = false;
-    rig_run(&r, SETTLE_MS);
+    rig_run(&r, RIG_STORE_RETRY_MS + SETTLE_MS);
     is_str(rig_read(&r, "/etc/a"), "new", "when there is room again it goes on");
     end(&r);
 }

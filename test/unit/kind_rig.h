@@ -56,6 +56,7 @@ struct rig {
     bool answers;
     struct kind_env env;
     struct loop_hook commit_in, work, commit_out;
+    struct timer store_retry;
     char root[64];
     bool commits_fail; // as with a full disk: what a turn wrote is gone
     int64_t generation;
@@ -132,13 +133,29 @@ static UNUSED void rig_server(struct rig *r, bool there)
 
 // --- The agent
 
+enum { RIG_STORE_RETRY_MS = 5000 };
+
+static void rig_store_retry(struct timer *t)
+{
+    struct rig *r = container_of(t, struct rig, store_retry);
+    struct err e = ERR_INIT;
+    rig_must(engine_store_retry(r->engine, &e), &e, "the store's retry");
+}
+
+// As the agent does it: what a failed commit took is looked at again, all of it, later.
 static bool rig_commit(struct rig *r)
 {
     struct err e = ERR_INIT;
+    if (!db_dirty(r->db))
+        return false;
+    if (!r->commits_fail && db_commit(r->db, &e) == 0)
+        return false;
     if (r->commits_fail)
         db_rollback(r->db);
-    else if (db_dirty(r->db) && db_commit(r->db, &e) < 0)
+    else
         diag("commit: %s", e.msg);
+    engine_store_failed(r->engine);
+    rig_must(timer_in(r->loop, &r->store_retry, RIG_STORE_RETRY_MS), &e, "timer");
     return false;
 }
 
@@ -232,6 +249,7 @@ static void rig_open(struct rig *r)
                                 .ns = RIG_NS };
     r->contact = (struct contact){ .ask = rig_ask }; // a new agent heard nothing yet
     rig_must(engine_new(&r->engine, &r->env, r->registry, &ec, &e), &e, "engine");
+    timer_init(&r->store_retry, rig_store_retry);
     loop_hook_add(r->loop, &r->commit_in, rig_commit_in);
     loop_hook_add(r->loop, &r->work, rig_work);
     loop_hook_add(r->loop, &r->commit_out, rig_commit_out);
@@ -242,6 +260,7 @@ static void rig_open(struct rig *r)
 
 static void rig_close(struct rig *r, bool crash)
 {
+    timer_cancel(r->loop, &r->store_retry);
     loop_hook_del(&r->commit_in);
     loop_hook_del(&r->work);
     loop_hook_del(&r->commit_out);
