@@ -57,6 +57,8 @@ systemd-nspawn systemd-container
 debootstrap debootstrap
 qemu-system-x86_64 qemu-system-x86
 mkfs.ext4 e2fsprogs
+podman podman
+runc runc
 EOF
 }
 # Schedules are held against the Go library that Kubernetes uses, in the zones of this machine.

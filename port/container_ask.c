@@ -217,10 +217,13 @@ static void say(struct ct_port *p, const struct err *e)
 
 static void take_version(struct ct_port *p)
 {
+    struct err why = ERR_INIT;
     const char *said = buf_str(&p->run.output);
     p->asked_version = true;
     p->kind = show_tool(said);
     log_info("container", "tool=%s version=\"%.*s\"", p->tool, (int)strcspn(said, "\n\""), said);
+    if (port_container_version(said, &why) < 0)
+        log_warn("container", "not-tried tool=%s detail=\"%s\"", p->tool, why.msg);
 }
 
 static void take_list(struct ct_port *p)

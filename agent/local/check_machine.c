@@ -199,6 +199,7 @@ void check_log_dir(struct check *k, struct check_result *r)
 void check_port(struct check *k, struct check_result *r)
 {
     struct err e = ERR_INIT;
+    char tool[CONTAINER_TOOL_MAX];
     bool systemd = strcmp(k->config->port_name, "systemd") == 0;
     if (strcmp(k->config->port_name, "null") == 0) {
         check_say(r, CHECK_OK, "%s: programs are accepted, and none is run", k->config->port_name);
@@ -211,7 +212,12 @@ void check_port(struct check *k, struct check_result *r)
         check_cause(r, "a supervisor, which is this very program, cannot be started: no process numbers or memory left, a security module, "
                        "/proc not mounted, or a kernel before 5.3");
         check_remedy(r, "`ulimit -u`, /sys/fs/cgroup/.../pids.max, dmesg, `uname -r`");
+    } else if (port_container_here(k->config->port_container_tool, tool, &e) < 0 && k->config->port_container_tool[0] != '\0') {
+        check_say(r, CHECK_FAIL, "container: %s", e.msg);
+        check_cause(r, "apps with an image cannot be started");
+        check_remedy(r, "install podman or docker, or put right [port] containerTool");
     } else {
-        check_say(r, CHECK_OK, "%sexec: a supervisor starts", systemd ? "systemd: it runs this machine; " : "");
+        check_say(r, CHECK_OK, "%sexec: a supervisor starts; container: %s", systemd ? "systemd: it runs this machine; " : "",
+                  e.msg[0] != '\0' ? "no podman and no docker, so no app with an image" : tool);
     }
 }

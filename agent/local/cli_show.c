@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "kinds/edgeapp_spec.h"
 #include "local/cli.h"
+#include "port/port.h"
 #include "wire/base64.h"
 
 static int print_json(void *ctx, const struct json *line)
@@ -203,13 +204,38 @@ static int show_journal(const char *name, bool follow)
     return EXIT_FAIL;
 }
 
+// One of runtime container: podman or docker has it, for as long as that container is there.
+static int show_container_log(struct cli *c, const char *name, bool follow)
+{
+    char tool[CONTAINER_TOOL_MAX];
+    struct err e = ERR_INIT;
+    if (port_container_here(c->config.port_container_tool, tool, &e) < 0)
+        return cli_fail(&e);
+    if (follow)
+        execl(tool, tool, "logs", "--follow", name, (char *)NULL);
+    else
+        execl(tool, tool, "logs", name, (char *)NULL);
+    fprintf(stderr, "limpet: %s: %s\n", tool, strerror(errno));
+    return EXIT_FAIL;
+}
+
+struct elsewhere {
+    char journal[JOURNAL_NAME_MAX], container[CONTAINER_NAME_MAX];
+};
+
 static int show_log(void *ctx, const struct json *j)
 {
+    struct elsewhere *at = ctx;
+    const char *container = json_str(json_get(j, "container"));
     struct buf bytes AUTO_BUF = BUF_INIT(64 * 1024);
     const char *coded = json_path_str(j, "bytes"), *journal = json_str(json_get(j, "journal"));
     struct err e = ERR_INIT;
     if (journal != NULL) {
-        snprintf(ctx, JOURNAL_NAME_MAX, "%s", journal);
+        snprintf(at->journal, sizeof(at->journal), "%s", journal);
+        return 0;
+    }
+    if (container != NULL) {
+        snprintf(at->container, sizeof(at->container), "%s", container);
         return 0;
     }
     int rc = base64_decode(coded, strlen(coded), &bytes, &e);
@@ -266,7 +292,7 @@ static void set_logger(struct json *q, const char *word)
 int cli_logs(struct cli *c)
 {
     const char *whose = NULL;
-    char journal[JOURNAL_NAME_MAX] = "";
+    struct elsewhere at = { .journal = "" };
     struct err e = ERR_INIT;
     struct json *q AUTO_JSON = cli_request("logs");
     for (int i = 1; i < c->argc; i++) {
@@ -289,12 +315,16 @@ int cli_logs(struct cli *c)
     if (whose == NULL)
         return cli_usage(c, "of which app or job?");
     set_logger(q, whose);
-    if (cli_ask(c, q, show_log, journal, &e) < 0)
+    if (cli_ask(c, q, show_log, &at, &e) < 0)
         return cli_fail(&e);
-    if (journal[0] != '\0' && json_get(q, "tailBytes") != NULL)
+    if (at.journal[0] != '\0' && json_get(q, "tailBytes") != NULL)
         return cli_usage(c, "%s is in the journal, which counts lines: journalctl --unit='limpet-*' --identifier=%s --lines=N", whose,
-                         journal);
-    return journal[0] != '\0' ? show_journal(journal, json_bool(json_get(q, "follow"), false)) : EXIT_OK;
+                         at.journal);
+    if (at.container[0] != '\0' && json_get(q, "tailBytes") != NULL)
+        return cli_usage(c, "%s is a container, whose log counts lines: podman logs --tail N %s", whose, at.container);
+    if (at.container[0] != '\0')
+        return show_container_log(c, at.container, json_bool(json_get(q, "follow"), false));
+    return at.journal[0] != '\0' ? show_journal(at.journal, json_bool(json_get(q, "follow"), false)) : EXIT_OK;
 }
 
 // outbox

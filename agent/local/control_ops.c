@@ -7,6 +7,7 @@
 #include "kinds/edgeapp_spec.h"
 #include "kinds/edgejob.h"
 #include "local/control_priv.h"
+#include "port/port.h"
 #include "wire/base64.h"
 
 static struct agent *agent_of(struct client *c)
@@ -349,6 +350,46 @@ static bool is_in_journal(struct client *c, const char *key)
     return o != NULL && app_log_in_journal(o, agent_of(c)->seams.port->ops->name);
 }
 
+struct picked {
+    int64_t index;
+    char uid[INST_UID_MAX];
+};
+
+static int pick_newest(void *ctx, const struct inst *i)
+{
+    struct picked *p = ctx;
+    if (i->index == p->index)
+        memcpy(p->uid, i->uid, sizeof(p->uid));
+    return 0;
+}
+
+// The tool has it, for as long as the container is there.
+static int tell_container(struct client *c, const struct json *q, const char *key, struct err *e)
+{
+    struct port *port = agent_of(c)->seams.port;
+    struct picked p = { 0 };
+    char name[CONTAINER_NAME_MAX];
+    (void)json_i64(json_get(q, "index"), &p.index);
+    int rc = port->ops->each(port, key, pick_newest, &p, e);
+    if (rc < 0)
+        return rc;
+    if (p.uid[0] == '\0')
+        return err_set(e, E_NOTFOUND, "no container of it is there, and its output went with the last one");
+    port_container_name(key, p.uid, name);
+    struct json *j = json_object();
+    json_set_str(j, "container", name);
+    return control_line(c, j) < 0 ? err_set(e, E_TOOBIG, "answer") : 0;
+}
+
+static bool is_in_container(struct client *c, const char *key)
+{
+    struct cached row AUTO_CACHED = CACHED_INIT;
+    if (cache_get(agent_of(c)->cache, key, &row, NULL) != 0)
+        return false;
+    struct json *o AUTO_JSON = parsed(&row.json);
+    return json_str(json_path(o, "spec.image")) != NULL;
+}
+
 // Who asks reads it there himself, with his own rights.
 static int tell_journal(struct client *c, struct err *e)
 {
@@ -380,6 +421,8 @@ static int op_logs(struct client *c, const struct json *q, struct err *e)
         rc = k == &kind_edgejob ? find_job_log(c, q, key, &parts, e) : find_app_log(c, q, &parts, e);
     if (rc == 0 && k == &kind_edgeapp && is_in_journal(c, key))
         return tell_journal(c, e);
+    if (rc == 0 && k == &kind_edgeapp && is_in_container(c, key))
+        return tell_container(c, q, key, e);
     if (rc < 0)
         return rc;
     c->log_offset = json_i64(json_get(q, "tailBytes"), &tail) && tail > 0 ? -tail : 0;
