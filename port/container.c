@@ -37,7 +37,7 @@ static bool find_in_path(const char *name, char path[CONTAINER_TOOL_MAX])
 
 int port_container_here(const char *tool, char path[CONTAINER_TOOL_MAX], struct err *e)
 {
-    if (tool[0] == '\0')
+    if (tool == NULL || tool[0] == '\0')
         return find_in_path("podman", path) || find_in_path("docker", path)
                    ? 0
                    : err_set(e, E_UNSUP, "neither podman nor docker is installed here");
@@ -327,7 +327,7 @@ static int copy_conf(struct ct_port *p, const struct container_port_conf *c, str
 {
     if (strlen(c->run_dir) + 16 >= 512 || strlen(c->state_dir) + 16 >= RECORDS_PATH_MAX)
         return err_set(e, E_INVAL, "the paths of run and state directory are too long");
-    p->wanted = strdup(c->tool);
+    p->wanted = strdup(c->tool != NULL ? c->tool : "");
     if (asprintf(&p->records, "%s/containers", c->run_dir) < 0)
         p->records = NULL;
     if (asprintf(&p->used, "%s/containers", c->state_dir) < 0)

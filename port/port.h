@@ -206,7 +206,7 @@ int port_systemd_here(struct err *e) MUST_USE; // is this machine run by systemd
 int port_systemd_new(struct port **out, struct port *exec, struct loop *l, struct disk *d, const struct systemd_port_conf *c,
                      struct err *e) MUST_USE;
 struct container_port_conf {
-    const char *tool;      // name or path of a podman or docker; "" = whichever of them is found, podman first
+    const char *tool;      // name or path of a podman or docker; "" or NULL = whichever is found, podman first
     const char *run_dir;   // records of this boot in <run_dir>/containers/
     const char *state_dir; // <state_dir>/containers/ is there once a container was
 };

@@ -51,7 +51,7 @@ struct config {
     // [port]
     char *port_name; // exec | systemd | null
     char *port_unit_dir;
-    char *port_container_tool; // "" = podman or docker, whichever is there
+    char *port_container_tool; // NULL = podman or docker, whichever is there
     char *port_cgroup;
     char *port_root; // "" or /host
     // [metrics]

@@ -212,7 +212,7 @@ void check_port(struct check *k, struct check_result *r)
         check_cause(r, "a supervisor, which is this very program, cannot be started: no process numbers or memory left, a security module, "
                        "/proc not mounted, or a kernel before 5.3");
         check_remedy(r, "`ulimit -u`, /sys/fs/cgroup/.../pids.max, dmesg, `uname -r`");
-    } else if (port_container_here(k->config->port_container_tool, tool, &e) < 0 && k->config->port_container_tool[0] != '\0') {
+    } else if (port_container_here(k->config->port_container_tool, tool, &e) < 0 && k->config->port_container_tool != NULL) {
         check_say(r, CHECK_FAIL, "container: %s", e.msg);
         check_cause(r, "apps with an image cannot be started");
         check_remedy(r, "install podman or docker, or put right [port] containerTool");
