@@ -125,7 +125,7 @@ $(O)/obj/%.o: %.c $(DEPS)/stamp $(O)/gen/flags | $(O)/gen/version.h
 	$(Q)$(COMPILE) -c -o $@ $< $(if $(KEEP),|| { echo "left out: $<"; rm -f $@; })
 
 # limpetctl carries the manifests of crd/ in it.
-$(O)/gen/manifests.c: ctl/manifests.awk $(sort $(wildcard crd/*.yaml)) crd/node.yaml.in
+$(O)/gen/manifests.c: ctl/manifests.awk $(sort $(wildcard crd/*.yaml)) crd/node.yaml.in crd/node-certificate.yaml.in
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)awk -f $^ >$@

@@ -21,6 +21,7 @@
 #include "port/runtimes.h"
 #include "shim/shim.h"
 #include "version.h"
+#include "wire/certify.h"
 #include "wire/enroll.h"
 #include "wire/link.h"
 
@@ -69,6 +70,15 @@ static void describe_credential(void *ctx, struct agent_credential *out)
     *out = (struct agent_credential){ .joined = p->from_identity, .server = p->cred.server };
     if (!cred_lifetime(&p->cred, &began, &out->expires_s))
         out->expires_s = 0;
+    if (p->renew == NULL)
+        return;
+    struct certify_state s;
+    bool wanted = enroll_renew_certificate(p->renew, &s);
+    out->user = wanted ? p->cred.user : NULL;
+    out->certified = wanted && p->cred.cert_pem != NULL;
+    out->renewals = enroll_renew_count(p->renew);
+    memcpy(out->reason, s.reason, sizeof(out->reason));
+    memcpy(out->message, s.message, sizeof(out->message));
 }
 
 // The files are read again each minute and at once on 401; what cannot be read keeps the old value.
@@ -104,7 +114,7 @@ static int reach_out(struct process *p, struct err *e)
     credentials_names(p->config, &p->cred, p->node, p->ns);
     if (p->enrolled && p->ns[0] == '\0')
         return err_set(e, E_INVAL, "no namespace: set [node] namespace, or use `limpet join`");
-    return p->enrolled ? credentials_transport(&p->transport, p->loop, &p->cred, false, e) : rc;
+    return p->enrolled ? cred_transport(&p->transport, p->loop, &p->cred, false, e) : rc;
 }
 
 // Credentials that cannot be used are no reason not to run: what the machine is to do is in the cache.

@@ -187,6 +187,11 @@ int api_post(struct api *a, const char *path, const struct json *body, struct js
     return r != 0 ? r : exchange(a, "POST", path, "application/json", text.data, text.len, answer, e);
 }
 
+int api_put(struct api *a, const char *path, const char *body, size_t len, struct err *e)
+{
+    return exchange(a, "PUT", path, "application/json", body, len, NULL, e);
+}
+
 int api_delete(struct api *a, const char *path, struct err *e)
 {
     return exchange(a, "DELETE", path, NULL, NULL, 0, NULL, e);
@@ -250,6 +255,8 @@ static const struct resource {
     { "Role", "roles" },
     { "RoleBinding", "rolebindings" },
     { "ClusterRole", "clusterroles" },
+    { "ClusterRoleBinding", "clusterrolebindings" },
+    { "CertificateSigningRequest", "certificatesigningrequests" },
     { "CustomResourceDefinition", "customresourcedefinitions" },
     { "Lease", "leases" },
     { "EdgeApp", "edgeapps" },

@@ -30,6 +30,7 @@ void api_close(struct api *a); // safe after a failed api_open()
 // One exchange. `answer` NULL: not wanted; else the caller frees what it gets. The err's class is that of wire/kube.h.
 int api_get(struct api *a, const char *path, struct json **answer, struct err *e) MUST_USE;
 int api_post(struct api *a, const char *path, const struct json *body, struct json **answer, struct err *e) MUST_USE;
+int api_put(struct api *a, const char *path, const char *body, size_t len, struct err *e) MUST_USE;
 int api_delete(struct api *a, const char *path, struct err *e) MUST_USE; // absent is E_NOTFOUND
 
 // Lets `ms` milliseconds pass, for those who ask again until something has happened.

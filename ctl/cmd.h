@@ -18,14 +18,16 @@ enum exit_status {
 
 struct options {
     const char *kubeconfig, *context;
-    const char *server, *output;
+    const char *server, *output, *credential;
     bool dry_run, print, replace, force, yes, no_wait;
     const char *node; // NAME, NULL where the command takes none
 };
 
 int cmd_install(const struct options *o);
 int cmd_node_add(const struct options *o);
+int cmd_node_approve(const struct options *o);
 int cmd_node_list(const struct options *o);
+int cmd_node_requests(const struct options *o);
 int cmd_node_rm(const struct options *o);
 int cmd_version(const struct options *o);
 

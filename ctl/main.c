@@ -39,9 +39,11 @@ static const struct option_spec install_options[] = {
 };
 static const struct option_spec add_options[] = {
     VALUE("server", '\0', server),
+    VALUE("credential", '\0', credential),
     FLAG("replace", '\0', replace),
     FLAG("force", '\0', force),
 };
+static const struct option_spec approve_options[] = { FLAG("yes", 'y', yes) };
 static const struct option_spec list_options[] = { VALUE("output", 'o', output) };
 static const struct option_spec rm_options[] = { FLAG("yes", 'y', yes), FLAG("no-wait", '\0', no_wait) };
 
@@ -73,14 +75,26 @@ static const struct command {
       "  -o, --output FMT    with --print: yaml (the default) or json\n" COMMON_HELP EXIT_HELP },
     { "node", "add", cmd_node_add, TAKES_NODE, add_options, ARRAY_LEN(add_options), "server",
       "make room for a node and print its join command",
-      "usage: limpetctl node add NAME --server URL [--replace] [--force]\n\n"
+      "usage: limpetctl node add NAME --server URL [--credential token|certificate] [--replace] [--force]\n\n"
       "Makes the node's namespace (edge-NAME, dots become dashes), its account with exactly the rights it needs, its\n"
       "EdgeNode and its Lease. Prints one command that is to be run on the machine; the token in it is valid for an hour.\n"
       "The command alone goes to standard output, so it can be piped:\n\n"
       "  limpetctl node add pump-3 --server https://192.0.2.1:6443 | ssh root@pump-3 sh\n\n"
       "  --server URL        address of the API server as the node reaches it\n"
+      "  --credential KIND   token (the default); certificate: the node asks for a client certificate, which is to be approved\n"
+      "                      (limpetctl node approve) and signed by the cluster, and goes on with its token until then\n"
       "  --replace           for a node that exists: revoke its credential and make a new join command; its resources stay\n"
       "  --force             allow a server URL that is a loopback address\n" COMMON_HELP EXIT_HELP },
+    { "node", "approve", cmd_node_approve, TAKES_NODE, approve_options, ARRAY_LEN(approve_options), NULL,
+      "approve a node's client certificate",
+      "usage: limpetctl node approve NAME [--yes]\n\n"
+      "Looks whether the node's request is exactly what this node may ask for (signer, usages, name, group, who made it,\n"
+      "nothing besides), asks, and approves it; the cluster's controller signs it then. Needs the right to approve for the\n"
+      "signer kubernetes.io/kube-apiserver-client.\n\n"
+      "  -y, --yes           do not ask\n" COMMON_HELP EXIT_HELP },
+    { "node", "requests", cmd_node_requests, TAKES_NOTHING, NULL, 0, NULL, "show the nodes that wait for a client certificate",
+      "usage: limpetctl node requests\n\n"
+      "Each request that nobody has decided, and whether it is what that node may ask for.\n\n" COMMON_HELP EXIT_HELP },
     { "node", "list", cmd_node_list, TAKES_NOTHING, list_options, ARRAY_LEN(list_options), NULL,
       "show all nodes and which of them can be reached",
       "usage: limpetctl node list [-o json|name]\n\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # awk -f manifests.awk FILE...: the manifests of crd/ as C, for ctl/manifests.h. Each YAML document becomes one entry; those of
-# a *.in file are for a node, all others for the cluster. Knows no more of YAML than our own files use: two spaces, and
+# a *.in file are for a node, or for one with a certificate, all others for the cluster. Knows no more of YAML than our own files use: two spaces, and
 # apiVersion, kind, metadata.name and metadata.namespace on lines of their own.
 
 function escaped(text) {
@@ -23,7 +23,9 @@ function flush_document() {
 	if (kind != "") {
 		# No sprintf: some awks bound its result to a few kilobytes.
 		entry = "    { " quoted(api_version) ", " quoted(kind) ", " quoted(namespace) ", " quoted(name) ",\n" text "    },\n"
-		if (for_node)
+		if (for_certificate)
+			certificate = certificate entry
+		else if (for_node)
 			node = node entry
 		else
 			cluster = cluster entry
@@ -34,6 +36,7 @@ function flush_document() {
 FNR == 1 {
 	flush_document()
 	for_node = FILENAME ~ /\.in$/
+	for_certificate = FILENAME ~ /certificate.*\.in$/
 }
 /^---/ { flush_document(); next }
 /^#/ { next }
@@ -49,5 +52,6 @@ END {
 	print "// Made from crd/ by ctl/manifests.awk."
 	print "#include \"ctl/manifests.h\"\n"
 	print "const struct manifest cluster_manifests[] = {\n" cluster "    { 0 },\n};\n"
-	print "const struct manifest node_manifests[] = {\n" node "    { 0 },\n};"
+	print "const struct manifest node_manifests[] = {\n" node "    { 0 },\n};\n"
+	print "const struct manifest certificate_manifests[] = {\n" certificate "    { 0 },\n};"
 }

@@ -16,5 +16,6 @@ struct manifest {
 // In the order in which they are to be applied. Each ends with an entry whose kind is NULL.
 extern const struct manifest cluster_manifests[];
 extern const struct manifest node_manifests[];
+extern const struct manifest certificate_manifests[]; // for a node with a client certificate, after node_manifests; with "@USER@", too
 
 #endif

@@ -37,23 +37,29 @@ int node_claim(struct api *a, const char *node, const char *ns, enum node_claim 
     return 0;
 }
 
-int node_fill(struct buf *out, const char *text, const char *node, const char *ns, struct err *e)
+// What stands at a mark, NULL = there is none; *len: of the mark.
+static const char *value_at(const char *text, const struct node_names *names, size_t *len)
 {
-    static const char node_mark[] = "@NODE@", ns_mark[] = "@NAMESPACE@";
+    const struct {
+        const char *mark, *value;
+    } marks[] = { { "@NODE@", names->node }, { "@NAMESPACE@", names->ns }, { "@USER@", names->user } };
 
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+        *len = strlen(marks[i].mark);
+        if (strncmp(text, marks[i].mark, *len) == 0)
+            return marks[i].value;
+    }
+    *len = 0;
+    return NULL;
+}
+
+int node_fill(struct buf *out, const char *text, const struct node_names *names, struct err *e)
+{
     while (*text != '\0') {
-        size_t plain = strcspn(text, "@");
-        const char *value = NULL;
-        size_t mark = 0;
-        if (strncmp(text + plain, node_mark, strlen(node_mark)) == 0) {
-            value = node;
-            mark = strlen(node_mark);
-        } else if (strncmp(text + plain, ns_mark, strlen(ns_mark)) == 0) {
-            value = ns;
-            mark = strlen(ns_mark);
-        } else if (text[plain] == '@') {
+        size_t plain = strcspn(text, "@"), mark;
+        const char *value = value_at(text + plain, names, &mark);
+        if (value == NULL && text[plain] == '@')
             plain++;
-        }
         int r = buf_add(out, text, plain, e);
         if (r == 0 && value != NULL)
             r = buf_adds(out, value, e);

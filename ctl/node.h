@@ -20,7 +20,10 @@ enum node_claim {
 int node_claim(struct api *a, const char *node, const char *ns, enum node_claim *out, char owner[NODE_NAME_MAX + 1],
                struct err *e) MUST_USE;
 
-// The text of a manifest with @NODE@ and @NAMESPACE@ filled in.
-int node_fill(struct buf *out, const char *text, const char *node, const char *ns, struct err *e) MUST_USE;
+// The text of a manifest with @NODE@, @NAMESPACE@ and @USER@ filled in.
+struct node_names {
+    const char *node, *ns, *user; // user "" = there are no certificates
+};
+int node_fill(struct buf *out, const char *text, const struct node_names *names, struct err *e) MUST_USE;
 
 #endif

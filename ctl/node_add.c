@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "ctl/cmd.h"
-#include "ctl/node.h"
+#include "ctl/node_certificate.h"
 
 enum {
     TOKEN_SECONDS = 3600,
@@ -18,9 +18,19 @@ enum {
 
 // --- Whether it may be done ----------------------------------------------------------------------------------------------------------
 
+static bool wants_certificate(const struct options *o)
+{
+    return o->credential != NULL && strcmp(o->credential, "certificate") == 0;
+}
+
 static int check_options(const struct options *o)
 {
     struct err e = ERR_INIT;
+    if (o->credential != NULL && !wants_certificate(o) && strcmp(o->credential, "token") != 0) {
+        err_set(&e, E_INVAL, "--credential: neither token nor certificate");
+        cmd_fail(&e, NULL);
+        return EXIT_USAGE;
+    }
     if (node_name_check(o->node, &e) != 0) {
         cmd_fail(&e, "a node is commonly called as its machine is, for instance edge-17 or pump.hall3.example");
         return EXIT_USAGE;
@@ -105,7 +115,7 @@ static int revoke_credential(struct api *a, const char *ns, struct err *e)
     return err_wrap(e, "revoking the old credential");
 }
 
-static int apply_one(struct api *a, const struct manifest *m, const char *node, const char *ns, struct err *e)
+static int apply_one(struct api *a, const struct manifest *m, const struct node_names *names, struct err *e)
 {
     struct buf text AUTO_BUF = BUF_INIT(MANIFEST_MAX);
     struct buf in AUTO_BUF = BUF_INIT(HTTP_URL_MAX);
@@ -113,11 +123,11 @@ static int apply_one(struct api *a, const struct manifest *m, const char *node, 
     char label[NODE_NAME_MAX + 64];
     enum applied how;
 
-    int r = node_fill(&text, m->text, node, ns, e);
+    int r = node_fill(&text, m->text, names, e);
     if (r == 0)
-        r = node_fill(&in, m->ns, node, ns, e);
+        r = node_fill(&in, m->ns, names, e);
     if (r == 0)
-        r = node_fill(&name, m->name, node, ns, e);
+        r = node_fill(&name, m->name, names, e);
     if (r != 0)
         return r;
     api_label(label, sizeof(label), m->api_version, m->kind, buf_str(&name));
@@ -128,11 +138,11 @@ static int apply_one(struct api *a, const struct manifest *m, const char *node, 
     return 0;
 }
 
-static int apply_all(struct api *a, const char *node, const char *ns, struct err *e)
+static int apply_all(struct api *a, const struct manifest *m, const struct node_names *names, struct err *e)
 {
     int r = 0;
-    for (const struct manifest *m = node_manifests; m->kind != NULL && r == 0; m++)
-        r = apply_one(a, m, node, ns, e);
+    for (; m->kind != NULL && r == 0; m++)
+        r = apply_one(a, m, names, e);
     return r;
 }
 
@@ -180,30 +190,37 @@ static int join_file(struct buf *out, const char *token, const char *ca_pem, str
 
 // The only thing on standard output, so that it can be piped to a shell on the machine. The token is in the here-document, which a
 // shell hands over as a file: it is in no argument list.
-static void print_join(const struct options *o, const char *ns, const char *ca_hash, const char *file)
+static void print_join(const struct options *o, const struct node_names *names, const char *ca_hash, const char *file)
 {
-    printf("limpet join --server %s --ca-hash %s --node %s --namespace %s --token-file - <<'EOF'\n%s\nEOF\n", o->server, ca_hash, o->node,
-           ns, file);
+    printf("limpet join --server %s --ca-hash %s --node %s --namespace %s%s%s --token-file - <<'EOF'\n%s\nEOF\n", o->server, ca_hash,
+           names->node, names->ns, names->user[0] != '\0' ? " --certificate " : "", names->user, file);
 }
 
-static int prepare(struct api *a, const struct options *o, const char *ns, char ca_hash[72], struct err *e)
+static int prepare(struct api *a, const struct options *o, const struct node_names *names, char ca_hash[72], struct err *e)
 {
     // First of all, since nothing should have been made when there is no CA to pin.
     if (a->cred.ca_pem == NULL)
         return err_set(e, E_INVAL, "the kubeconfig names no certificate authority, so the node could not check the server");
     int r = cred_ca_hash(a->cred.ca_pem, ca_hash, e);
     if (r == 0 && o->replace)
-        r = revoke_credential(a, ns, e);
-    return r != 0 ? r : apply_all(a, o->node, ns, e);
+        r = revoke_credential(a, names->ns, e);
+    if (r == 0 && o->replace)
+        r = node_user_revoke(a, names->ns, e);
+    if (r == 0)
+        r = apply_all(a, node_manifests, names, e);
+    return r == 0 && names->user[0] != '\0' ? apply_all(a, certificate_manifests, names, e) : r;
 }
 
 static int add(struct api *a, const struct options *o, const char *ns, struct err *e)
 {
     struct buf token CLEANUP(buf_wipe) = BUF_INIT(TOKEN_MAX);
     struct buf file CLEANUP(buf_wipe) = BUF_INIT(TOKEN_MAX + 2 * JOIN_CA_MAX);
-    char ca_hash[72];
+    char ca_hash[72], user[CERT_USER_MAX] = "";
+    struct node_names names = { o->node, ns, user };
 
-    int r = prepare(a, o, ns, ca_hash, e);
+    if (wants_certificate(o))
+        node_user_new(user, a, o->node);
+    int r = prepare(a, o, &names, ca_hash, e);
     if (r == 0)
         r = request_token(a, ns, &token, e);
     if (r == 0)
@@ -212,7 +229,9 @@ static int add(struct api *a, const struct options *o, const char *ns, struct er
         return r;
     fprintf(stderr, "\nRun this on %s as root within an hour:\n\n", o->node);
     fflush(stderr);
-    print_join(o, ns, ca_hash, buf_str(&file));
+    print_join(o, &names, ca_hash, buf_str(&file));
+    if (user[0] != '\0')
+        fprintf(stderr, "\nWhen it has joined: limpetctl node approve %s\n", o->node);
     return 0;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ctl/cmd.h"
-#include "ctl/node.h"
+#include "ctl/node_certificate.h"
 
 enum {
     GONE_TIMEOUT_MS = 120000,
@@ -132,6 +132,8 @@ static int rm(struct api *a, const struct options *o, const char *ns)
         r = delete_one(a, "rbac.authorization.k8s.io/v1", "RoleBinding", "kube-system", binding, &e);
     if (r == 0)
         r = delete_one(a, "rbac.authorization.k8s.io/v1", "RoleBinding", "edge-system", binding, &e);
+    if (r == 0)
+        r = node_user_revoke(a, ns, &e);
     if (r == 0)
         r = delete_one(a, "v1", "Namespace", "", ns, &e);
     if (r == 0 && !o->no_wait)

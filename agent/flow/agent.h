@@ -31,9 +31,13 @@ struct agent_seams {
 
 // What is told of the credential in use.
 struct agent_credential {
-    int64_t expires_s;  // seconds since 1970, 0 = not known
-    bool joined;        // `limpet join` brought it
-    const char *server; // its URL, NULL = not known
+    int64_t expires_s;             // seconds since 1970, 0 = not known
+    bool joined;                   // `limpet join` brought it
+    const char *server;            // its URL, NULL = not known
+    const char *user;              // whose client certificate is wanted, NULL = none
+    bool certified;                // such a certificate is in use
+    char reason[32], message[400]; // of what is under way for it, "" = nothing
+    uint64_t renewals;             // since the start
 };
 
 struct agent {

@@ -61,6 +61,20 @@ static void identity_fact(struct agent *a)
         node_facts_set(&a->env, "IdentityLost", COND_FALSE, "Known", "the server knows this node");
 }
 
+static void certificate_fact(struct agent *a)
+{
+    struct agent_credential c = credential_of(a);
+    if (c.user == NULL)
+        return;
+    if (c.reason[0] != '\0')
+        node_facts_set(&a->env, "CertificateIssued", c.certified ? COND_TRUE : COND_FALSE, c.reason, "%s; %s", c.message,
+                       c.certified ? "the certificate in use is still good" : "the node goes on with its token");
+    else if (c.certified)
+        node_facts_set(&a->env, "CertificateIssued", COND_TRUE, "Issued", "the node shows a certificate for %s", c.user);
+    else
+        node_facts_set(&a->env, "CertificateIssued", COND_FALSE, "Refused", "the certificate was refused; the node goes on with its token");
+}
+
 static void duplicate_fact(struct agent *a)
 {
     if (a->other_holder[0] != '\0')
@@ -109,6 +123,7 @@ void agent_refresh_facts(struct agent *a)
         manifests_fact(a);
     if (a->sync != NULL)
         identity_fact(a);
+    certificate_fact(a);
     if (a->lease != NULL)
         duplicate_fact(a);
     if (trusted != a->clock_was_told && key_make(key, kind_edgenode.type.plural, a->ns, a->node, NULL) == 0)

@@ -181,6 +181,7 @@ static void store_condition(struct pass *p)
 
 static void known_elsewhere(struct pass *p)
 {
+    bool was;
     const struct node_facts *f = p->env->facts;
     for (size_t i = 0; f != NULL && i < NODE_FACTS_MAX; i++)
         if (f->fact[i].type != NULL)
@@ -192,6 +193,9 @@ static void known_elsewhere(struct pass *p)
         status_cond(p->status, "DuplicateNode", COND_FALSE, "Alone", "no other agent uses this name");
     if (!status_cond_is_set(p->status, "StoreVolatile"))
         status_cond(p->status, "StoreVolatile", COND_FALSE, "Durable", "the store lies on disk");
+    (void)status_cond_value(p->status, "CertificateIssued", &was);
+    if (was && !status_cond_is_set(p->status, "CertificateIssued"))
+        status_cond(p->status, "CertificateIssued", COND_FALSE, "NotWanted", "this node was joined without a certificate");
 }
 
 // --- The kind
@@ -236,8 +240,17 @@ static int node_gone(struct pass *p, struct err *e)
 }
 
 static const char *const node_short_names[] = { "enode", NULL };
-static const char *const node_conditions[] = { "Accepted",      "ClockTrusted",  "DiskPressure",  "OutboxBacklog",     "IdentityLost",
-                                               "StoreSalvaged", "StoreVolatile", "DuplicateNode", "ManifestsAccepted", NULL };
+static const char *const node_conditions[] = { "Accepted",
+                                               "ClockTrusted",
+                                               "DiskPressure",
+                                               "OutboxBacklog",
+                                               "IdentityLost",
+                                               "StoreSalvaged",
+                                               "StoreVolatile",
+                                               "DuplicateNode",
+                                               "ManifestsAccepted",
+                                               "CertificateIssued",
+                                               NULL };
 
 const struct kind kind_edgenode = {
     .type = { "edge.limpet.dev", "v1alpha1", "edgenodes" },

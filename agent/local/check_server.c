@@ -83,9 +83,9 @@ static bool is_hidden(struct check *k)
 
 static int open_ways(struct check *k, struct err *e)
 {
-    int rc = credentials_transport(&k->stranger, k->loop, &k->cred, true, e);
+    int rc = cred_transport(&k->stranger, k->loop, &k->cred, true, e);
     if (rc == 0)
-        rc = credentials_transport(&k->transport, k->loop, &k->cred, false, e);
+        rc = cred_transport(&k->transport, k->loop, &k->cred, false, e);
     k->kube = (struct kube){ .transport = k->transport }; // without a clock: what the server says is looked at here
     if (rc == 0)
         http_look(k->stranger, &k->look);

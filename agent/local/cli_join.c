@@ -5,11 +5,12 @@
 #include "local/cli.h"
 #include "local/credentials.h"
 #include "wire/enroll.h"
+#include "wire/pending.h"
 
 enum { TOKEN_MAX = 64 * 1024 };
 
 struct join_args {
-    const char *server, *ca_hash, *node, *ns, *token_file, *ca_file, *proxy;
+    const char *server, *ca_hash, *node, *ns, *token_file, *ca_file, *proxy, *certificate;
     bool force;
 };
 
@@ -40,8 +41,9 @@ static int parse(struct cli *c, struct join_args *a)
     const struct {
         const char *name;
         const char **field;
-    } options[] = { { "--server", &a->server },         { "--ca-hash", &a->ca_hash }, { "--node", &a->node },  { "--namespace", &a->ns },
-                    { "--token-file", &a->token_file }, { "--ca-file", &a->ca_file }, { "--proxy", &a->proxy } };
+    } options[] = { { "--server", &a->server }, { "--ca-hash", &a->ca_hash },        { "--node", &a->node },
+                    { "--namespace", &a->ns },  { "--token-file", &a->token_file },  { "--ca-file", &a->ca_file },
+                    { "--proxy", &a->proxy },   { "--certificate", &a->certificate } };
     for (int i = 1; i < c->argc; i++) {
         bool missing = false, found = strcmp(c->argv[i], "--force") == 0;
         a->force = a->force || found;
@@ -143,6 +145,8 @@ static int join_as_known(struct cli *c, const struct join_args *a, const char *t
         rc = exchange(c, a, token, ca_pem, &now, e);
     if (rc == 0 && bound)
         rc = same_cluster(&known, &now, e);
+    if (rc == 0)
+        rc = cred_set(&now.user, a->certificate, e);
     return rc == 0 ? store(c, a, &now, e) : rc;
 }
 
@@ -193,7 +197,7 @@ int cli_join(struct cli *c)
 
 static int forget_identity(struct cli *c, struct err *e)
 {
-    static const char *const files[] = { "identity.json", "identity.json.prev", "holder", AGENT_JOINED };
+    static const char *const files[] = { "identity.json", "identity.json.prev", PENDING_FILE, "holder", AGENT_JOINED };
     char path[512];
     int rc = 0;
     for (size_t i = 0; i < ARRAY_LEN(files) && rc == 0; i++) {

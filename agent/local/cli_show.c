@@ -61,6 +61,11 @@ static void show_credential(const struct json *j)
     bool expired = json_bool(json_get(j, "expired"), false);
     if (expires[0] != '\0')
         printf("credential %s %s\n", expired ? "expired at" : "good until", expires);
+    const char *kind = json_path_str(j, "kind"), *request = json_path_str(j, "request");
+    if (kind[0] != '\0')
+        printf("in use     %s of %s\n", kind, json_path_str(j, "user"));
+    if (request[0] != '\0')
+        printf("request    %s: %s\n", request, json_path_str(j, "requestMessage"));
     if (remedy[0] != '\0')
         printf("remedy     everything goes on; %s\n", remedy);
 }

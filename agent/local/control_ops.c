@@ -97,6 +97,12 @@ static struct json *credential_json(struct agent *a)
     if (c.expires_s != 0)
         json_set_str(j, "expires", rfc3339_sec(c.expires_s * 1000000, at));
     json_set_bool(j, "expired", expired);
+    if (c.user != NULL) {
+        json_set_str(j, "kind", c.certified ? "certificate" : "token");
+        json_set_str(j, "user", c.user);
+        json_set_str(j, "request", c.reason);
+        json_set_str(j, "requestMessage", c.message);
+    }
     if (expired || s.link == LINK_IDENTITY_LOST)
         json_set_str(j, "remedy", agent_rejoin(a, text));
     return j;

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "version.h"
-
 static const char *env(const char *name)
 {
     const char *v = getenv(name);
@@ -135,21 +133,4 @@ void credentials_names(const struct config *c, const struct cred *cred, char nod
         lower(node);
     const char *named = c->node_namespace != NULL ? c->node_namespace : cred->ns;
     snprintf(ns, 64, "%s", named != NULL ? named : "");
-}
-
-int credentials_transport(struct transport **out, struct loop *l, const struct cred *cred, bool any_date, struct err *e)
-{
-    struct http_conf hc = { .base_url = cred->server,
-                            .ca_pem = cred->ca_pem,
-                            .cert_pem = cred->cert_pem,
-                            .key_pem = cred->key_pem,
-                            .server_name = cred->server_name,
-                            .proxy = cred->proxy,
-                            .no_proxy = cred->no_proxy,
-                            .proxy_auth = cred->proxy_auth,
-                            .extra_ca_pem = cred->extra_ca_pem,
-                            .user_agent = "limpet/" LIMPET_VERSION,
-                            .any_date = any_date };
-    int rc = http_new(out, l, &hc, e);
-    return rc < 0 || any_date ? rc : http_set_bearer(*out, cred->token, e);
 }

@@ -19,7 +19,5 @@ int credentials_load(struct cred *out, enum credential *from, const struct confi
 int credentials_way(struct cred *out, const struct config *c, struct disk *files, const char *server, struct err *e) MUST_USE;
 // node: what the configuration says, else what is in it, else the host's name. ns: "" = nobody has said it.
 void credentials_names(const struct config *c, const struct cred *cred, char node[254], char ns[64]);
-// any_date: see struct http_conf; no token is given to such a transport.
-int credentials_transport(struct transport **out, struct loop *l, const struct cred *cred, bool any_date, struct err *e) MUST_USE;
 
 #endif

@@ -219,6 +219,16 @@ static void write_link_state(struct writer *w, const struct sync_stats *now)
     put(w, "limpet_link_state{state=\"NotEnrolled\"} %d\n", now == NULL);
 }
 
+static void write_credential(struct writer *w, struct agent *a)
+{
+    struct agent_credential c = { 0 };
+    if (a->credential == NULL || a->sync == NULL)
+        return;
+    a->credential(a->ctx, &c);
+    counter(w, "limpet_credential_renewals_total", c.renewals, "Tokens and certificates that replaced the one in use, since the start.");
+    gauge(w, "limpet_credential_expiry_timestamp_seconds", c.expires_s, "When the credential in use ends, 0 = not known.");
+}
+
 static void write_link(struct writer *w, struct agent *a)
 {
     struct sync_stats s;
@@ -326,6 +336,7 @@ int metrics_text(const struct metrics_source *s, struct buf *out, struct err *e)
     write_queue(&w, s->agent);
     write_requests(&w, s);
     write_link(&w, s->agent);
+    write_credential(&w, s->agent);
     write_outbox(&w, s->agent);
     write_egress(&w, s->agent);
     write_store(&w, s->agent);

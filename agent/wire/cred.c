@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "version.h"
 #include "wire/http_tls.h"
 #include "wire/token.h"
 
@@ -20,9 +21,9 @@ static void drop(char **member)
 
 void cred_fini(struct cred *c)
 {
-    char **all[] = { &c->server,        &c->ca_pem,     &c->token,    &c->cert_pem,     &c->key_pem, &c->server_name,
-                     &c->proxy,         &c->proxy_auth, &c->no_proxy, &c->extra_ca_pem, &c->ns,      &c->cluster,
-                     &c->received_boot, &c->token_file, &c->ca_file,  &c->cert_file,    &c->key_file };
+    char **all[] = { &c->server,     &c->ca_pem,    &c->token,        &c->cert_pem, &c->key_pem, &c->server_name,   &c->proxy,
+                     &c->proxy_auth, &c->no_proxy,  &c->extra_ca_pem, &c->ns,       &c->cluster, &c->received_boot, &c->token_file,
+                     &c->ca_file,    &c->cert_file, &c->key_file,     &c->user,     &c->spare };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         drop(all[i]);
@@ -172,11 +173,13 @@ int cred_take_proof(struct cred *c, const struct cred *from, struct err *e)
     if (rc == 0)
         rc = cred_set(&copy.key_pem, from->key_pem, e);
     if (rc == 0)
+        rc = cred_set(&copy.spare, from->spare, e);
+    if (rc == 0)
         rc = cred_set(&copy.received_boot, from->received_boot, e);
     if (rc < 0)
         return rc;
-    char **to[] = { &c->token, &c->cert_pem, &c->key_pem, &c->received_boot };
-    char **of[] = { &copy.token, &copy.cert_pem, &copy.key_pem, &copy.received_boot };
+    char **to[] = { &c->token, &c->cert_pem, &c->key_pem, &c->spare, &c->received_boot };
+    char **of[] = { &copy.token, &copy.cert_pem, &copy.key_pem, &copy.spare, &copy.received_boot };
     for (size_t i = 0; i < ARRAY_LEN(to); i++) {
         drop(to[i]);
         *to[i] = steal(*of[i]);
@@ -199,6 +202,29 @@ bool cred_same_proof(const struct cred *a, const struct cred *b)
 bool cred_same_place(const struct cred *a, const struct cred *b)
 {
     return same_text(a->server, b->server) && same_text(a->ca_pem, b->ca_pem) && same_text(a->ns, b->ns);
+}
+
+int cred_transport(struct transport **out, struct loop *l, const struct cred *c, bool any_date, struct err *e)
+{
+    struct http_conf hc = { .base_url = c->server,
+                            .ca_pem = c->ca_pem,
+                            .cert_pem = c->cert_pem,
+                            .key_pem = c->key_pem,
+                            .server_name = c->server_name,
+                            .proxy = c->proxy,
+                            .no_proxy = c->no_proxy,
+                            .proxy_auth = c->proxy_auth,
+                            .extra_ca_pem = c->extra_ca_pem,
+                            .user_agent = "limpet/" LIMPET_VERSION,
+                            .any_date = any_date };
+    int rc = http_new(out, l, &hc, e);
+
+    if (rc < 0 || any_date)
+        return rc;
+    rc = http_set_bearer(*out, c->token, e);
+    if (rc < 0)
+        transport_free(steal(*out));
+    return rc;
 }
 
 // --- which CA --------------------------------------------------------------------------------------------------------------------

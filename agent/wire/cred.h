@@ -23,7 +23,8 @@ struct cred {
     char *proxy;                                // may hold a password: secret
     char *proxy_auth, *no_proxy, *extra_ca_pem; // of the configuration, for any credential; the first is secret
     char *ns;                                   // namespace named by the source, NULL = not named
-    // Of an identity only.
+    // Of an identity only. `user`: whose certificate is wanted, NULL = the token will do. `spare`: the token while a certificate is in use; secret.
+    char *user, *spare;
     char *cluster; // uid of the cluster's kube-system when it was joined, NULL = not known
     // When the token or certificate came: in which boot, its boot-time, and the server's own time in seconds; NULL, 0 = not known.
     char *received_boot;
@@ -56,12 +57,15 @@ int cred_load_previous(struct cred *out, struct disk *d, const char *state_dir, 
 int cred_received(struct cred *c, struct clock *clock, int64_t server_s, struct err *e) MUST_USE;
 // When the token, or else the client certificate, began and ends, in seconds since 1970 by the server's clock. False: it does not say.
 bool cred_lifetime(const struct cred *c, int64_t *began, int64_t *expires);
-// Takes over what proves who we are (token, certificate, key, when they came) and leaves the rest. E_NOMEM: unchanged.
+// Takes over what proves who we are (token, certificate, key, spare token, when they came) and leaves the rest. E_NOMEM: unchanged.
 int cred_take_proof(struct cred *c, const struct cred *from, struct err *e) MUST_USE;
 // Whether both prove themselves by the same token and certificate; whether both are of the same server,
 // CA and namespace; how one gets there may be said by the configuration.
 bool cred_same_proof(const struct cred *a, const struct cred *b);
 bool cred_same_place(const struct cred *a, const struct cred *b);
+
+// A transport that shows this credential. any_date: see http.h; it shows no token then.
+int cred_transport(struct transport **out, struct loop *l, const struct cred *c, bool any_date, struct err *e) MUST_USE;
 
 // Reads the files again. *changed says whether anything differs. Keeps all old values on any error (returned).
 int cred_reload(struct cred *c, struct disk *d, bool *changed, struct err *e) MUST_USE;

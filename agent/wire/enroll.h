@@ -33,10 +33,17 @@ int enroll_parse_token(const char *text, size_t len, char **token, char **ca_pem
 // Renewal at a random point of 70-90 % of the token's life: from the expiry that the server set, by boot-time where the token came in this
 // boot, else by the wall clock. While that is untrusted it waits: nothing is known about the age then. A token without an expiry is left
 // alone. A new one is stored (the previous identity is kept as identity.json.prev), put into *c and given to the transport.
+// Where the identity names a user a client certificate is asked for (certify.h), which takes the place of the token; that one is kept aside,
+// and used when the certificate is refused.
 struct enroll_renew;
 int enroll_renew_new(struct enroll_renew **out, struct loop *l, struct kube *k, struct disk *d, const char *state_dir, const char *node,
                      struct cred *c, struct transport *t, struct err *e) MUST_USE;
 void enroll_renew_free(struct enroll_renew *r);
+
+// What is known of the client certificate. False: none is wanted.
+struct certify_state;
+bool enroll_renew_certificate(const struct enroll_renew *r, struct certify_state *out);
+uint64_t enroll_renew_count(const struct enroll_renew *r); // tokens and certificates that replaced one, since the start
 
 // What became of the credential in use.
 enum enroll_look {

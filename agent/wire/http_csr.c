@@ -81,34 +81,51 @@ int tls_make_csr(const char *key_pem, const char *organization, const char *name
                    : err_set(e, E_INVAL, "making a certificate request: error -0x%04x", (unsigned)-rc);
 }
 
-// CertificationRequest ::= SEQUENCE { SEQUENCE { version INTEGER, subject SEQUENCE, ...
-static bool find_subject(unsigned char *p, unsigned char *end, const unsigned char **subject, size_t *len)
+// What of a request is the same in each that is made for one name: all but the key.
+struct csr_parts {
+    const unsigned char *subject, *rest;
+    size_t subject_len, rest_len;
+};
+
+static bool enter(unsigned char **p, const unsigned char *end, size_t *len)
+{
+    return mbedtls_asn1_get_tag(p, end, len, MBEDTLS_ASN1_CONSTRUCTED | MBEDTLS_ASN1_SEQUENCE) == 0;
+}
+
+// CertificationRequest ::= SEQUENCE { SEQUENCE { version INTEGER, subject SEQUENCE, key SEQUENCE, attributes [0] }, ...
+static bool take_apart(unsigned char *p, const unsigned char *end, struct csr_parts *out)
 {
     int version;
     size_t n;
 
-    if (mbedtls_asn1_get_tag(&p, end, &n, MBEDTLS_ASN1_CONSTRUCTED | MBEDTLS_ASN1_SEQUENCE) != 0 ||
-        mbedtls_asn1_get_tag(&p, end, &n, MBEDTLS_ASN1_CONSTRUCTED | MBEDTLS_ASN1_SEQUENCE) != 0 ||
-        mbedtls_asn1_get_int(&p, end, &version) != 0 ||
-        mbedtls_asn1_get_tag(&p, end, len, MBEDTLS_ASN1_CONSTRUCTED | MBEDTLS_ASN1_SEQUENCE) != 0)
+    if (!enter(&p, end, &n) || !enter(&p, end, &n))
         return false;
-    *subject = p;
+    end = p + n;
+    if (mbedtls_asn1_get_int(&p, end, &version) != 0 || !enter(&p, end, &out->subject_len))
+        return false;
+    out->subject = p;
+    p += out->subject_len;
+    if (!enter(&p, end, &n))
+        return false;
+    out->rest = p + n;
+    out->rest_len = (size_t)(end - out->rest);
     return true;
 }
 
-static bool subject_of(const char *csr_pem, struct buf *out)
+static bool name_of(const char *csr_pem, struct buf *out)
 {
-    const unsigned char *subject;
+    struct csr_parts parts;
     unsigned char *der;
     mbedtls_pem_context pem;
-    size_t used, len, n;
+    size_t used, n;
 
     mbedtls_pem_init(&pem);
     bool found = mbedtls_pem_read_buffer(&pem, "-----BEGIN CERTIFICATE REQUEST-----", "-----END CERTIFICATE REQUEST-----",
                                          (const unsigned char *)csr_pem, NULL, 0, &used) == 0;
     if (found) {
         der = (unsigned char *)mbedtls_pem_get_buffer(&pem, &n);
-        found = find_subject(der, der + n, &subject, &len) && buf_add(out, subject, len, NULL) == 0;
+        found = take_apart(der, der + n, &parts) && buf_add(out, parts.subject, parts.subject_len, NULL) == 0 &&
+                buf_add(out, "", 1, NULL) == 0 && buf_add(out, parts.rest, parts.rest_len, NULL) == 0;
     }
     mbedtls_pem_free(&pem);
     return found;
@@ -122,6 +139,6 @@ bool tls_csr_asks_for(const char *csr_pem, const char *organization, const char 
     // One made the same way has the same bytes there.
     if (tls_make_key(c, &key, NULL) < 0 || tls_make_csr(buf_str(&key), organization, name, c, &ours, NULL) < 0)
         return false;
-    return subject_of(csr_pem, &asked) && subject_of(buf_str(&ours), &wanted) && asked.len == wanted.len &&
+    return name_of(csr_pem, &asked) && name_of(buf_str(&ours), &wanted) && asked.len == wanted.len &&
            memcmp(asked.data, wanted.data, wanted.len) == 0;
 }

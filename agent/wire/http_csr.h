@@ -17,7 +17,7 @@ int tls_make_key(struct clock *c, struct buf *key_pem, struct err *e) MUST_USE;
 // A PKCS#10 request, as PEM, for that key and the subject O=organization, CN=name. E_INVAL: the name cannot be one.
 int tls_make_csr(const char *key_pem, const char *organization, const char *name, struct clock *c, struct buf *csr_pem,
                  struct err *e) MUST_USE;
-// Whether the request asks for exactly that subject, as tls_make_csr() would: a request by another tool, or for more, is not.
+// Whether the request asks for exactly that subject and nothing more (no other names, no extensions), as one of tls_make_csr() does.
 bool tls_csr_asks_for(const char *csr_pem, const char *organization, const char *name, struct clock *c);
 
 #endif

@@ -15,11 +15,12 @@ static const struct {
     size_t at;
     bool required;
 } members[] = {
-    { "server", offsetof(struct cred, server), true },      { "ca", offsetof(struct cred, ca_pem), true },
-    { "token", offsetof(struct cred, token), false },       { "clientCertificate", offsetof(struct cred, cert_pem), false },
-    { "clientKey", offsetof(struct cred, key_pem), false }, { "serverName", offsetof(struct cred, server_name), false },
-    { "proxy", offsetof(struct cred, proxy), false },       { "namespace", offsetof(struct cred, ns), true },
-    { "cluster", offsetof(struct cred, cluster), false },   { "receivedBoot", offsetof(struct cred, received_boot), false },
+    { "server", offsetof(struct cred, server), true },         { "ca", offsetof(struct cred, ca_pem), true },
+    { "token", offsetof(struct cred, token), false },          { "clientCertificate", offsetof(struct cred, cert_pem), false },
+    { "clientKey", offsetof(struct cred, key_pem), false },    { "serverName", offsetof(struct cred, server_name), false },
+    { "proxy", offsetof(struct cred, proxy), false },          { "namespace", offsetof(struct cred, ns), true },
+    { "certificateUser", offsetof(struct cred, user), false }, { "spareToken", offsetof(struct cred, spare), false },
+    { "cluster", offsetof(struct cred, cluster), false },      { "receivedBoot", offsetof(struct cred, received_boot), false },
 };
 
 static char **member_of(struct cred *c, size_t i)

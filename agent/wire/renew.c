@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "wire/certify.h"
 #include "wire/enroll.h"
 
 enum {
@@ -17,6 +18,8 @@ struct enroll_renew {
     struct cred *cred;
     struct transport *transport;
     char *state_dir, *node;
+    struct certify *certify;
+    uint64_t renewals; // credentials adopted
     struct timer timer;
     struct kube_call call;
     struct token_claims claims;
@@ -55,7 +58,9 @@ static void plan(struct enroll_renew *r)
 
     r->life_s = r->due_s = r->due_boot_ms = 0;
     r->claims = (struct token_claims){ 0 };
-    if (r->cred->token == NULL || token_read(r->cred->token, &r->claims, NULL) < 0 || r->claims.account[0] == '\0')
+    if (r->cred->token != NULL && (token_read(r->cred->token, &r->claims, NULL) < 0 || r->claims.account[0] == '\0'))
+        return;
+    if (r->cred->token == NULL && r->cred->user == NULL) // a certificate that somebody else gave
         return;
     if (!cred_lifetime(r->cred, &began, &expires) || began <= 0 || expires <= began)
         return;
@@ -136,6 +141,15 @@ static bool switch_to(struct enroll_renew *r, const struct cred *next)
     return false;
 }
 
+// Nothing of what was is left to be tried.
+static void settled(struct enroll_renew *r)
+{
+    r->on_previous = r->tried_previous = false;
+    r->retry_ms = RETRY_MIN_MS;
+    if (r->cred->user != NULL && r->cred->cert_pem == NULL)
+        certify_start(r->certify);
+}
+
 enum enroll_look enroll_renew_look(struct enroll_renew *r)
 {
     CLEANUP(cred_fini) struct cred stored = { 0 };
@@ -149,17 +163,23 @@ enum enroll_look enroll_renew_look(struct enroll_renew *r)
     if (r->on_previous || cred_same_proof(&stored, r->cred) || !switch_to(r, &stored))
         return ENROLL_SAME;
     log_info("enroll", "found-new-credential");
-    r->tried_previous = false;
-    r->retry_ms = RETRY_MIN_MS;
+    certify_stop(r->certify);
+    char *user = r->cred->user;
+    r->cred->user = steal(stored.user);
+    stored.user = user;
+    settled(r);
     look_again(r);
     return ENROLL_SWITCHED;
 }
 
+// A certificate's is the token that was put aside for this.
 static bool load_previous(struct enroll_renew *r, struct cred *previous)
 {
     char node[254] = "";
 
-    return cred_load_previous(previous, r->disk, r->state_dir, node, NULL) == 0 && strcmp(node, r->node) == 0 &&
+    if (r->cred->cert_pem != NULL)
+        return r->cred->spare != NULL && cred_set(&previous->token, r->cred->spare, NULL) == 0;
+    return cred_load_previous(previous, r->disk, r->state_dir, node, NULL) == 0 && strcmp(node, r->node) == 0 && previous->token != NULL &&
            cred_same_place(previous, r->cred) && !cred_same_proof(previous, r->cred);
 }
 
@@ -174,6 +194,7 @@ enum enroll_look enroll_renew_refused(struct enroll_renew *r)
     if (!load_previous(r, &previous) || !switch_to(r, &previous))
         return ENROLL_SAME;
     log_warn("enroll", "refused using=\"the credential before it\"");
+    certify_stop(r->certify); // it asked with what was refused
     r->on_previous = true;
     look_in(r, 0); // a new token shows at once whether it is accepted
     return ENROLL_SWITCHED;
@@ -215,7 +236,28 @@ static int adopt(struct enroll_renew *r, const char *token, struct err *e)
         rc = cred_received(&next, loop_clock(r->loop), r->call.http.head.date_sec, e);
     if (rc == 0)
         rc = store(r, &next, e);
-    return rc == 0 ? use(r, &next, e) : rc;
+    if (rc == 0)
+        rc = use(r, &next, e);
+    if (rc == 0)
+        r->renewals++;
+    return rc;
+}
+
+static int adopt_certificate(void *ctx, const struct cred *proof, struct err *e)
+{
+    struct enroll_renew *r = ctx;
+    int64_t began, expires;
+    int rc = store(r, proof, e);
+
+    if (rc == 0)
+        rc = use(r, proof, e);
+    if (rc < 0)
+        return rc;
+    r->renewals++;
+    log_info("enroll", "certified user=%s expires=%lld", r->cred->user, (long long)(cred_lifetime(proof, &began, &expires) ? expires : 0));
+    settled(r);
+    look_again(r);
+    return 0;
 }
 
 static int take_answer(struct enroll_renew *r, struct err *e)
@@ -245,8 +287,7 @@ static void on_answer(struct kube_call *call, struct err *e)
         retry(r, e);
         return;
     }
-    r->retry_ms = RETRY_MIN_MS;
-    r->on_previous = r->tried_previous = false;
+    settled(r);
     log_info("enroll", "renewed expires=%lld", (long long)r->claims.expires);
     look_again(r);
 }
@@ -260,6 +301,10 @@ static void on_timer(struct timer *t)
         return;
     if (!r->on_previous && !is_due(r)) {
         look_again(r);
+        return;
+    }
+    if (r->cred->token == NULL) { // its end sets the timer again
+        certify_start(r->certify);
         return;
     }
     r->asks_as_previous = r->on_previous;
@@ -283,11 +328,18 @@ int enroll_renew_new(struct enroll_renew **out, struct loop *l, struct kube *k, 
     int rc = cred_set(&r->state_dir, state_dir, e);
     if (rc == 0)
         rc = cred_set(&r->node, node, e);
+    if (rc == 0)
+        rc = certify_new(
+            &r->certify,
+            &(struct certify_conf){
+                .loop = l, .kube = k, .disk = d, .cred = c, .state_dir = state_dir, .node = node, .adopt = adopt_certificate, .ctx = r },
+            e);
     if (rc < 0) {
         enroll_renew_free(r);
         return rc;
     }
     plan(r);
+    settled(r);
     look_again(r);
     *out = r;
     return 0;
@@ -297,9 +349,21 @@ void enroll_renew_free(struct enroll_renew *r)
 {
     if (r == NULL)
         return;
+    certify_free(r->certify);
     timer_cancel(r->loop, &r->timer);
     kube_call_fini(&r->call);
     free(r->state_dir);
     free(r->node);
     free(r);
+}
+
+bool enroll_renew_certificate(const struct enroll_renew *r, struct certify_state *out)
+{
+    certify_look(r->certify, out);
+    return r->cred->user != NULL;
+}
+
+uint64_t enroll_renew_count(const struct enroll_renew *r)
+{
+    return r->renewals;
 }
