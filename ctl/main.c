@@ -117,7 +117,7 @@ static void usage(FILE *out)
         const struct command *c = &commands[i];
         char name[32];
         snprintf(name, sizeof(name), "%s%s%s", c->group != NULL ? c->group : "", c->group != NULL ? " " : "", c->name);
-        fprintf(out, "  %-12s %s\n", name, c->summary);
+        fprintf(out, "  %-14s %s\n", name, c->summary);
     }
     fprintf(out, "\nlimpetctl COMMAND --help tells more.\n" EXIT_HELP);
 }

@@ -67,13 +67,13 @@ for shell in bash zsh fish; do
     is "$(offers limpet sta)" 'status ' "$shell: that begins so"
     is "$(offers limpet --config x sta)" 'status ' "$shell: after the options of limpet, too"
     is "$(offers limpetctl '')" '--help install node version ' "$shell: first words of limpetctl"
-    is "$(offers limpetctl node '')" '--help add list rm ' "$shell: and second ones"
+    is "$(offers limpetctl node '')" '--help add approve list requests rm ' "$shell: and second ones"
     for command in $commands; do
         is "$(offers limpet "$command" -)" \
             "$( (echo --help && "$BUILD/limpet" help "$command" | sed -n 1p | grep -oE -- '--?[a-z][a-z-]*') | sort -u | tr '\n' ' ')" \
             "$shell: every option of limpet $command"
     done
-    is "$(offers limpetctl node add --)" '--force --help --replace --server ' "$shell: options of a command of two words"
+    is "$(offers limpetctl node add --)" '--credential --force --help --replace --server ' "$shell: options of a command of two words"
     is "$(offers limpet get -o '')" 'diff json ' "$shell: what -o takes"
     is "$(offers limpetctl node list -o j)" 'json ' "$shell: as limpetctl has it"
     is "$(offers limpet get '')" 'edgeapp edgeconfig edgejob ' "$shell: kinds that this node has"
