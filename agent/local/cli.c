@@ -20,7 +20,9 @@ static const struct cli_command commands[] = {
       "Starts from the local cache at once, then follows the server. Ends orderly on SIGTERM or SIGINT; workloads keep running and are\n"
       "adopted by the next agent. SIGHUP reads the credentials again.\n",
       true, cmd_run },
-    { "join", "--server URL --ca-hash HASH --node NAME --namespace NS [--token-file FILE|-] [--ca-file FILE] [--proxy URL] [--certificate USER] [--force]",
+    { "join",
+      "--server URL --ca-hash HASH --node NAME --namespace NS [--token-file FILE|-] [--ca-file FILE] [--proxy URL] [--certificate USER] "
+      "[--force]",
       "exchange a join token for this node's own credential",
       "`limpetctl node add NAME --server URL` prints this command. The token is read from a file or from standard input, never from an\n"
       "argument. The server's CA must match the hash (sha256 of its public key). A machine that is joined already keeps all it has when "
