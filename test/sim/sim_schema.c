@@ -371,6 +371,39 @@ static bool has_blocking(const struct json *causes)
     return false;
 }
 
+// Of the rules of CEL the one form that only asks for fields: has(self.a) || has(self.b). False: it is of another form.
+static bool asks_for_one_of(const char *rule, const struct json *v, bool *there)
+{
+    char field[64];
+    int end = 0;
+    *there = false;
+    while (sscanf(rule, "has(self.%63[A-Za-z])%n", field, &end) == 1 && end > 0) {
+        *there |= json_get(v, field) != NULL;
+        rule += end;
+        if (*rule == '\0')
+            return true;
+        if (strncmp(rule, " || ", 4) != 0)
+            return false;
+        rule += 4;
+        end = 0;
+    }
+    return false;
+}
+
+static void check_presence(const struct json *node, const struct json *v, const char *path, struct json *causes)
+{
+    bool there;
+    char field[SCHEMA_PATH_MAX];
+    json_each(rule, json_get(node, "x-kubernetes-validations"))
+    {
+        const char *text = json_str(json_get(rule, "rule")), *at = json_str(json_get(rule, "fieldPath"));
+        if (text == NULL || at == NULL || !asks_for_one_of(text, v, &there) || there)
+            continue;
+        snprintf(field, sizeof(field), "%s%s", path, at);
+        sim_cause(causes, json_str(json_get(rule, "reason")), field, "%s", json_str(json_get(rule, "message")));
+    }
+}
+
 // The scale subresource reads its numbers by itself.
 static void check_scale(const struct json *object, const char *part, struct json *causes)
 {
@@ -399,6 +432,8 @@ struct json *sim_schema_validate(const struct sim_schema *s, const struct json *
         check_scale(object, "status", causes);
     if (s->has_rules && has_blocking(causes))
         sim_cause(causes, "FieldValueInvalid", "<nil>", "some validation rules were not checked");
+    else if (only == NULL && json_get(object, "spec") != NULL)
+        check_presence(sim_schema_member(s->root, "spec"), json_get(object, "spec"), "spec", causes);
     if (json_len(causes) > 0)
         return causes;
     json_free(causes);
