@@ -8,6 +8,8 @@ use warnings;
 use File::Temp qw(tempdir);
 use JSON::PP;
 use Test::More;
+use lib 'test/e2e/crd';
+use Place;
 
 my $build  = $ENV{BUILD} // 'build';
 my $json   = JSON::PP->new->utf8->canonical->allow_nonref;
@@ -16,31 +18,6 @@ my $work   = tempdir(CLEANUP => 1);
 
 # No two places of a copy are the same one.
 sub copy { return $json->decode($json->encode(shift)) }
-
-sub steps { return grep { length } split /[.\[\]]+/, shift }
-
-# place(OBJECT, PATH, VALUE): without VALUE, removes what is there. Makes what is missing on the way.
-sub place {
-    my ($object, $path, @value) = @_;
-    my @steps = steps($path);
-    my $last  = pop @steps;
-    my $at    = $object;
-    for my $step (@steps) {
-        $at = ref $at eq 'ARRAY' ? $at->[$step] : ($at->{$step} //= {});
-    }
-    if    (ref $at eq 'ARRAY') { $at->[$last] = $value[0] }
-    elsif (@value)             { $at->{$last} = $value[0] }
-    else                       { delete $at->{$last} }
-}
-
-# No object can hold all probes or both actions at once.
-sub make_room {
-    my ($object, $path) = @_;
-    $object->{spec}{onChange} = { app => { name => 'a', signal => 'HUP' } } if $path =~ /^spec\.onChange\.app\b/;
-    my ($use, $probe) = $path =~ /^spec\.(\w+Probe)\.(exec|tcpSocket)\b/ or return;
-    delete $object->{spec}{$use}{httpGet};
-    $object->{spec}{$use}{$probe} = $probe eq 'exec' ? { command => ['true'] } : { port => 80 };
-}
 
 # apply(OBJECT): exit code and what is said.
 sub apply {

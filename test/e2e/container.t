@@ -69,7 +69,7 @@ eventually 30 'it is online' online $node
 app never localhost/limpet-none:1 'imagePullPolicy: Never' | put
 eventually 60 'without its image an app waits' equals ErrImageNeverPull reason eapp never Ready
 app web localhost/limpet-test:1 'env: [{name: PASSWORD, value: "'$secret'"}, {name: HOME, value: /home/'$secret'}]' \
-	'readinessProbe: {periodSeconds: 1, timeoutSeconds: 30, exec: {command: [/bin/sh, -c, "test $PASSWORD = '$secret'"]}}' | put
+	'readinessProbe: {periodSeconds: 1, timeoutSeconds: 30, exec: {command: [/bin/sh, -c, "test ${#PASSWORD} = '${#secret}'"]}}' | put
 eventually 60 'with an image that is there, and no registry, it runs; its probe sees what it sees' ready eapp web
 web=$(pids $node web)
 is "$(podman logs "$(names | grep -- -web-)" 2>&1)" 'from the image' "the image's own command"

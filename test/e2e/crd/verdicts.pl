@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use FindBin;
 use JSON::PP;
+use Place;
 use Storable qw(dclone);
 use Test::More;
 
@@ -27,32 +28,6 @@ my %says = (
     format    => qr/must be of type date-time/,
     type      => qr/must be of type/,
 );
-
-# steps("a.b[0].c") is (a, b, 0, c).
-sub steps { return grep { length } split /[.\[\]]+/, shift }
-
-# place(OBJECT, PATH, VALUE): without VALUE, removes what is there. Makes what is missing on the way.
-sub place {
-    my ($object, $path, @value) = @_;
-    my @steps = steps($path);
-    my $last  = pop @steps;
-    my $at    = $object;
-    for my $step (@steps) {
-        $at = ref $at eq 'ARRAY' ? $at->[$step] : ($at->{$step} //= {});
-    }
-    if    (ref $at eq 'ARRAY') { $at->[$last] = $value[0] }
-    elsif (@value)             { $at->{$last} = $value[0] }
-    else                       { delete $at->{$last} }
-}
-
-# make_room(OBJECT, PATH): no object can hold all the probes at once, so one that PATH is about takes the place of another.
-sub make_room {
-    my ($object, $path) = @_;
-    $object->{spec}{onChange} = { app => { name => 'a', signal => 'HUP' } } if $path =~ /^spec\.onChange\.app\b/;
-    my ($use, $probe) = $path =~ /^spec\.(\w+Probe)\.(exec|tcpSocket)\b/ or return;
-    delete $object->{spec}{$use}{httpGet};
-    $object->{spec}{$use}{$probe} = $probe eq 'exec' ? { command => ['true'] } : { port => 80 };
-}
 
 # submit(API, KIND, OBJECT, PATH): a dry run of what PATH lies in: the spec is created, the status patched.
 sub submit {
