@@ -524,7 +524,7 @@ static void other_cluster_without_store(void)
     set_uid(w, "kube-system", "99999999-0000-4000-8000-000000000001");
     sim_each_object(o, &w->server) o->hidden = strcmp(o->type->group, "edge.limpet.dev") == 0;
     sim_server_restart(&w->server);
-    agent_kill(w, INT64_MAX);
+    agent_kill(w, HOUR);
     sim_disk_remove(&w->disk, "/var/lib/limpet/limpet.db");
     sim_disk_remove(&w->disk, "/var/lib/limpet/limpet.db-wal");
     witness_store_lost(w);
