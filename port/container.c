@@ -78,8 +78,8 @@ static int start_new(struct ct_port *p, const struct inst_spec *s, struct err *e
         return err_set(e, E_NOMEM, "no memory for instance %s", s->uid);
     insts_fill(&p->insts, &x->node, s);
     clock_instant(p->clock, &now);
-    snprintf(env_file, sizeof(env_file), "%s/%s/env", p->records, s->uid);
-    struct container_place place = { .boot_id = now.boot_id, .dir = p->records, .env_file = env_file };
+    snprintf(env_file, sizeof(env_file), "%s/%s/env", p->records.dir, s->uid);
+    struct container_place place = { .boot_id = now.boot_id, .dir = p->records.dir, .env_file = env_file };
     int rc = container_command_make(&x->command, s, &place, e);
     if (rc < 0) {
         ct_inst_free(x);
@@ -119,7 +119,7 @@ static int ct_stop(struct port *port, const char *uid, int64_t grace_ms, struct 
         return 0;
     x->kill_at = at;
     snprintf(text, sizeof(text), "%" PRId64 "\n", at);
-    (void)ct_record_write(x->port, uid, CT_STOP_RECORD, text);
+    (void)records_write(&x->port->records, uid, CT_STOP_RECORD, text);
     ct_arm_kill(x);
     if (!x->stopping) {
         x->stopping = true;
@@ -296,10 +296,8 @@ static void ct_free(struct port *port)
     list_each_safe(it, next, &p->insts.all)
         ct_inst_free(ct_inst_of(container_of(it, struct inst_node, link)));
     insts_fini(&p->insts);
-    if (p->records_fd >= 0)
-        close(p->records_fd);
+    records_fini(&p->records);
     free(p->wanted);
-    free(p->records);
     free(p->used);
     free(p);
 }
@@ -328,11 +326,11 @@ static int copy_conf(struct ct_port *p, const struct container_port_conf *c, str
     if (strlen(c->run_dir) + 16 >= 512 || strlen(c->state_dir) + 16 >= RECORDS_PATH_MAX)
         return err_set(e, E_INVAL, "the paths of run and state directory are too long");
     p->wanted = strdup(c->tool != NULL ? c->tool : "");
-    if (asprintf(&p->records, "%s/containers", c->run_dir) < 0)
-        p->records = NULL;
+    if (asprintf(&p->records.dir, "%s/containers", c->run_dir) < 0)
+        p->records.dir = NULL;
     if (asprintf(&p->used, "%s/containers", c->state_dir) < 0)
         p->used = NULL;
-    return p->wanted == NULL || p->records == NULL || p->used == NULL ? err_set(e, E_NOMEM, "no memory for the container port") : 0;
+    return p->wanted == NULL || p->records.dir == NULL || p->used == NULL ? err_set(e, E_NOMEM, "no memory for the container port") : 0;
 }
 
 int port_container_new(struct port **out, struct port *exec, struct loop *l, struct disk *d, const struct container_port_conf *c,
@@ -341,7 +339,9 @@ int port_container_new(struct port **out, struct port *exec, struct loop *l, str
     struct ct_port *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_set(e, E_NOMEM, "no memory for the container port");
-    *p = (struct ct_port){ .port = { .ops = &ct_ops }, .exec = exec, .loop = l, .clock = loop_clock(l), .disk = d, .records_fd = -1 };
+    *p = (struct ct_port){
+        .port = { .ops = &ct_ops }, .exec = exec, .loop = l, .clock = loop_clock(l), .disk = d, .records = RECORDS_INIT("container")
+    };
     insts_init(&p->insts, l, &p->port);
     list_init(&p->inside);
     ct_ask_init(p);

@@ -18,7 +18,7 @@
 
 #include "port/container_args.h"
 #include "port/insts.h"
-#include "shim/record.h"
+#include "port/records.h"
 
 enum ct_step { CT_NOTHING, CT_VERSION, CT_STOP, CT_KILL, CT_REMOVE, CT_LIST, CT_INSPECT, CT_START, CT_RUN };
 enum { CT_IMAGES_MAX = 512, CT_OUTPUT_MAX = 2 * 1024 * 1024 };
@@ -31,9 +31,9 @@ struct ct_port {
     struct loop *loop;
     struct clock *clock;
     struct disk *disk;
-    char *wanted, *records, *used; // name of the tool; directory of records; directory that says that containers were made
+    char *wanted, *used; // name of the tool; directory that says that containers were made
+    struct records records;
     char tool[CONTAINER_TOOL_MAX];
-    int records_fd;
     struct insts insts;
     // the tool
     bool asked_version;
@@ -106,7 +106,6 @@ void ct_take_looked(struct ct_port *p, const char *text, bool partial);
 int ct_adopt(struct ct_port *p, struct err *e) MUST_USE;
 void ct_arm_kill(struct ct_inst *x);
 int ct_open_records(struct ct_port *p, struct err *e) MUST_USE;
-bool ct_record_write(struct ct_port *p, const char *uid, const char *name, const char *text);
 bool ct_record_state(struct ct_inst *x);
 void ct_records_remove(struct ct_port *p, const char *uid);
 

@@ -145,7 +145,7 @@ static const char **command(struct ct_port *p)
     size_t room = WORDS + p->ids.len / 13 + REMOVE_A_TIME + (p->step == CT_RUN ? n_words(x->command.words) : 0), n = 0;
     const char **argv = arena_alloc(&p->args, room * sizeof(*argv));
     const char **logs = p->step == CT_RUN ? container_log_words(&x->command, p->kind, &p->args) : NULL;
-    char *filter = p->step == CT_LIST ? arena_printf(&p->args, "label=" CONTAINER_LABEL "dir=%s", p->records) : NULL;
+    char *filter = p->step == CT_LIST ? arena_printf(&p->args, "label=" CONTAINER_LABEL "dir=%s", p->records.dir) : NULL;
     if (argv == NULL || (p->step == CT_RUN && logs == NULL) || (p->step == CT_LIST && filter == NULL))
         return NULL;
     argv[n++] = p->tool;
@@ -167,7 +167,7 @@ static const char **command(struct ct_port *p)
 
 static void env_file_path(const struct ct_inst *x, char *out, size_t size)
 {
-    snprintf(out, size, "%s/%s/env", x->port->records, x->node.i.uid);
+    snprintf(out, size, "%s/%s/env", x->port->records.dir, x->node.i.uid);
 }
 
 static int write_env_file(const struct ct_inst *x, struct err *e)

@@ -71,46 +71,16 @@ void ct_arm_kill(struct ct_inst *x)
 
 int ct_open_records(struct ct_port *p, struct err *e)
 {
-    if (p->records_fd >= 0)
+    if (p->records.fd >= 0)
         return 0;
-    int rc = p->disk->ops->mkdirs(p->disk, p->records, 0700, FS_NOSYNC, e);
-    if (rc == 0)
-        rc = p->disk->ops->mkdirs(p->disk, p->used, 0700, 0, e);
-    if (rc < 0)
-        return rc;
-    p->records_fd = open(p->records, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return p->records_fd < 0 ? err_sys(e, errno, "%s", p->records) : 0;
-}
-
-static int record_dir(struct ct_port *p, const char *uid)
-{
-    return openat(p->records_fd, uid, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-bool ct_record_write(struct ct_port *p, const char *uid, const char *name, const char *text)
-{
-    if (mkdirat(p->records_fd, uid, 0700) != 0 && errno != EEXIST)
-        return false;
-    AUTO_CLOSE int dir = record_dir(p, uid);
-    int errnum = dir < 0 ? errno : record_write(dir, name, text);
-    if (errnum != 0)
-        log_warn("container", "record-not-written uid=%s reason=\"%s\"", uid, strerror(errnum));
-    return errnum == 0;
-}
-
-static bool record_get(struct ct_port *p, const char *uid, const char *name, char text[RECORD_MAX])
-{
-    AUTO_CLOSE int dir = record_dir(p, uid);
-    return dir >= 0 && record_read(dir, name, text) == 0;
+    int rc = p->disk->ops->mkdirs(p->disk, p->used, 0700, 0, e);
+    return rc < 0 ? rc : records_open(&p->records, p->disk, e);
 }
 
 void ct_records_remove(struct ct_port *p, const char *uid)
 {
     static const char *const names[] = { CT_STATE_RECORD, CT_STOP_RECORD, "env" };
-    AUTO_CLOSE int dir = record_dir(p, uid);
-    for (size_t i = 0; i < ARRAY_LEN(names) && dir >= 0; i++)
-        unlinkat(dir, names[i], 0);
-    unlinkat(p->records_fd, uid, AT_REMOVEDIR);
+    records_remove(&p->records, uid, names, ARRAY_LEN(names));
 }
 
 // Whose it is, and which process, for the next agent.
@@ -122,7 +92,7 @@ bool ct_record_state(struct ct_inst *x)
     memcpy(r.uid, i->uid, sizeof(r.uid));
     memcpy(r.owner, i->owner, sizeof(r.owner));
     memcpy(r.revision, i->revision, sizeof(r.revision));
-    return state_format(&r, text) && ct_record_write(x->port, i->uid, CT_STATE_RECORD, text);
+    return state_format(&r, text) && records_write(&x->port->records, i->uid, CT_STATE_RECORD, text);
 }
 
 // --- how it ended
@@ -357,7 +327,7 @@ void ct_take_looked(struct ct_port *p, const char *text, bool partial)
 static void take_stop(struct ct_inst *x)
 {
     char text[RECORD_MAX];
-    if (!record_get(x->port, x->node.i.uid, CT_STOP_RECORD, text))
+    if (!records_read(&x->port->records, x->node.i.uid, CT_STOP_RECORD, text))
         return;
     x->kill_at = strtoll(text, NULL, 10);
     x->stopping = x->stop_due = true; // told again: the earlier agent may have died before it told
@@ -373,7 +343,7 @@ static int adopt_one(void *ctx, const char *uid, enum fs_type t)
     struct state_record r;
     if (t != FS_DIR || !inst_uid_ok(uid) || insts_find(&p->insts, uid) != NULL)
         return 0;
-    if (!record_get(p, uid, CT_STATE_RECORD, text) || !state_parse(text, &r) || strcmp(r.uid, uid) != 0) {
+    if (!records_read(&p->records, uid, CT_STATE_RECORD, text) || !state_parse(text, &r) || strcmp(r.uid, uid) != 0) {
         ct_records_remove(p, uid);
         return 0;
     }
@@ -403,7 +373,7 @@ int ct_adopt(struct ct_port *p, struct err *e)
         return 0; // no container was ever made here
     int rc = ct_open_records(p, e);
     if (rc == 0)
-        rc = p->disk->ops->list(p->disk, p->records, adopt_one, p, e);
+        rc = p->disk->ops->list(p->disk, p->records.dir, adopt_one, p, e);
     ct_look(p);
     return rc;
 }

@@ -114,7 +114,7 @@ static void write_stop(struct sd_inst *x)
 {
     char text[32];
     snprintf(text, sizeof(text), "%" PRId64 "\n", x->kill_at);
-    sd_record_write(x->port, x->node.i.uid, SD_STOP_RECORD, text);
+    (void)records_write(&x->port->records, x->node.i.uid, SD_STOP_RECORD, text);
 }
 
 static int sd_stop(struct port *port, const char *uid, int64_t grace_ms, struct err *e UNUSED)
@@ -224,11 +224,9 @@ static void sd_free(struct port *port)
     list_each_safe(it, next, &p->insts.all)
         sd_inst_free(sd_inst_of(container_of(it, struct inst_node, link)));
     insts_fini(&p->insts);
-    if (p->records_fd >= 0)
-        close(p->records_fd);
+    records_fini(&p->records);
     free(p->unit_dir);
     free(p->state_dir);
-    free(p->records);
     free(p->systemctl);
     free(p);
 }
@@ -277,10 +275,10 @@ static int copy_conf(struct sd_port *p, const struct systemd_port_conf *c, struc
     p->unit_dir = strdup(c->unit_dir);
     p->state_dir = strdup(c->state_dir);
     p->systemctl = strdup(find_systemctl());
-    if (asprintf(&p->records, "%s/units", c->run_dir) < 0)
-        p->records = NULL;
+    if (asprintf(&p->records.dir, "%s/units", c->run_dir) < 0)
+        p->records.dir = NULL;
     find_self(c->self, p->self);
-    return p->unit_dir == NULL || p->state_dir == NULL || p->systemctl == NULL || p->records == NULL
+    return p->unit_dir == NULL || p->state_dir == NULL || p->systemctl == NULL || p->records.dir == NULL
                ? err_set(e, E_NOMEM, "no memory for the systemd port")
                : 0;
 }
@@ -289,16 +287,13 @@ static int copy_conf(struct sd_port *p, const struct systemd_port_conf *c, struc
 static int open_records(struct sd_port *p, struct err *e)
 {
     struct err why = ERR_INIT;
-    if (p->records_fd >= 0)
+    if (p->records.fd >= 0)
         return 0;
-    int rc = p->disk->ops->mkdirs(p->disk, p->records, 0700, FS_NOSYNC, e);
+    int rc = records_open(&p->records, p->disk, e);
     if (rc < 0)
         return rc;
-    p->records_fd = open(p->records, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (p->records_fd < 0)
-        return err_sys(e, errno, "%s", p->records);
     p->poked.fn = on_poked;
-    if (p->disk->ops->watch(p->disk, &p->poked, p->records, &why) < 0)
+    if (p->disk->ops->watch(p->disk, &p->poked, p->records.dir, &why) < 0)
         log_warn("systemd", "no-pokes error=\"%s\"", why.msg);
     return 0;
 }
@@ -308,7 +303,9 @@ int port_systemd_new(struct port **out, struct port *exec, struct loop *l, struc
     struct sd_port *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_set(e, E_NOMEM, "no memory for the systemd port");
-    *p = (struct sd_port){ .port = { .ops = &sd_ops }, .exec = exec, .loop = l, .clock = loop_clock(l), .disk = d, .records_fd = -1 };
+    *p = (struct sd_port){
+        .port = { .ops = &sd_ops }, .exec = exec, .loop = l, .clock = loop_clock(l), .disk = d, .records = RECORDS_INIT("systemd")
+    };
     insts_init(&p->insts, l, &p->port);
     sd_ask_init(p);
     int rc = copy_conf(p, c, e);

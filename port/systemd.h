@@ -18,8 +18,8 @@
 #define PORT_SYSTEMD_H
 
 #include "port/insts.h"
+#include "port/records.h"
 #include "port/systemd_show.h"
-#include "shim/record.h"
 
 enum sd_step { SD_NOTHING, SD_STOP, SD_KILL, SD_RESET, SD_RELOAD, SD_START, SD_LOOK, SD_VERSION };
 
@@ -29,9 +29,10 @@ struct sd_port {
     struct loop *loop;
     struct clock *clock;
     struct disk *disk;
-    char *unit_dir, *state_dir, *records, *systemctl;
+    char *unit_dir, *state_dir, *systemctl;
+    struct records records; // of the pokes, and of stops
     char self[UNIT_PATH_MAX];
-    int records_fd, version;
+    int version;
     bool unit_dir_refused; // read-only: said once
     struct insts insts;
     // systemctl
@@ -87,8 +88,6 @@ int sd_files_remove(struct sd_inst *x, struct err *e) MUST_USE; // absent is suc
 int sd_unit_read(struct sd_port *p, const char *unit, struct unit_meta *m, bool *boot, struct err *e) MUST_USE;
 int sd_units_each(struct sd_port *p, void (*fn)(struct sd_port *p, const char *unit), struct err *e) MUST_USE;
 
-bool sd_record_read(struct sd_port *p, const char *uid, const char *name, char text[RECORD_MAX]);
-void sd_record_write(struct sd_port *p, const char *uid, const char *name, const char *text);
 void sd_records_remove(struct sd_port *p, const char *uid);
 
 // --- systemd_ask.c

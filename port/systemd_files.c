@@ -28,7 +28,7 @@ static void env_path(const struct sd_inst *x, char out[UNIT_PATH_MAX])
     if (x->boot)
         snprintf(out, UNIT_PATH_MAX, "%s/units/%s.env", x->port->state_dir, x->node.i.uid);
     else
-        snprintf(out, UNIT_PATH_MAX, "%s/%s/env", x->port->records, x->node.i.uid);
+        snprintf(out, UNIT_PATH_MAX, "%s/%s/env", x->port->records.dir, x->node.i.uid);
 }
 
 // --- reading
@@ -116,7 +116,7 @@ static int write_unit(struct sd_inst *x, const struct inst_spec *s, const char *
     AUTO_BUF struct buf text = BUF_INIT(UNIT_TEXT_MAX);
     struct sd_port *p = x->port;
     char path[UNIT_PATH_MAX];
-    struct unit_place w = { .self = p->self, .records = p->records, .env_file = env, .program = x->program, .version = p->version };
+    struct unit_place w = { .self = p->self, .records = p->records.dir, .env_file = env, .program = x->program, .version = p->version };
     int rc = unit_text(s, &w, &text, e);
     if (rc < 0)
         return rc;
@@ -197,33 +197,8 @@ int sd_files_remove(struct sd_inst *x, struct err *e)
 
 // --- records of the boot
 
-static int records_dir(struct sd_port *p, const char *uid)
-{
-    return openat(p->records_fd, uid, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-bool sd_record_read(struct sd_port *p, const char *uid, const char *name, char text[RECORD_MAX])
-{
-    AUTO_CLOSE int dir = records_dir(p, uid);
-    return dir >= 0 && record_read(dir, name, text) == 0;
-}
-
-// What cannot be written (a full /run) is missed by the next agent only.
-void sd_record_write(struct sd_port *p, const char *uid, const char *name, const char *text)
-{
-    if (mkdirat(p->records_fd, uid, 0700) != 0 && errno != EEXIST)
-        return;
-    AUTO_CLOSE int dir = records_dir(p, uid);
-    int errnum = dir < 0 ? errno : record_write(dir, name, text);
-    if (errnum != 0)
-        log_warn("systemd", "record-not-written uid=%s reason=\"%s\"", uid, strerror(errnum));
-}
-
 void sd_records_remove(struct sd_port *p, const char *uid)
 {
     static const char *const names[] = { POKE_START, POKE_EXIT, SD_STOP_RECORD, SD_SEEN_RECORD, "env" };
-    AUTO_CLOSE int dir = records_dir(p, uid);
-    for (size_t i = 0; i < ARRAY_LEN(names) && dir >= 0; i++)
-        unlinkat(dir, names[i], 0);
-    unlinkat(p->records_fd, uid, AT_REMOVEDIR);
+    records_remove(&p->records, uid, names, ARRAY_LEN(names));
 }

@@ -150,7 +150,7 @@ static void ended(struct sd_inst *x)
     struct sd_port *p = x->port;
     char text[RECORD_MAX];
     struct exit_record r;
-    if (!sd_record_read(p, x->node.i.uid, POKE_EXIT, text) || !exit_parse(text, &r) || !is_ours_now(p, &r.ended)) {
+    if (!records_read(&p->records, x->node.i.uid, POKE_EXIT, text) || !exit_parse(text, &r) || !is_ours_now(p, &r.ended)) {
         r = (struct exit_record){ .exit = x->seen };
         if (!x->seen.known)
             r.exit = (struct inst_exit){ .code = -1, .reason = "Unknown" };
@@ -178,7 +178,7 @@ static void note_seen(struct sd_inst *x, const struct show_unit *u)
 static bool read_start(struct sd_inst *x, struct state_record *r)
 {
     char text[RECORD_MAX];
-    return sd_record_read(x->port, x->node.i.uid, POKE_START, text) && state_parse(text, r) && is_ours_now(x->port, &r->started);
+    return records_read(&x->port->records, x->node.i.uid, POKE_START, text) && state_parse(text, r) && is_ours_now(x->port, &r->started);
 }
 
 // The moment of its start: the poke's word, else systemd's by the monotonic clock.
@@ -207,7 +207,7 @@ static void note_restarts(struct sd_inst *x, const struct show_unit *u)
         x->restarts_before = 0; // systemd counts anew since somebody else started it
     x->node.i.restarts = u->restarts - x->restarts_before;
     snprintf(text, sizeof(text), "%d", u->restarts);
-    sd_record_write(x->port, x->node.i.uid, SD_SEEN_RECORD, text);
+    (void)records_write(&x->port->records, x->node.i.uid, SD_SEEN_RECORD, text);
     insts_changed(&x->port->insts, &x->node);
 }
 
@@ -243,7 +243,8 @@ static bool was_never_started(const struct sd_inst *x)
 {
     char text[RECORD_MAX];
     return x->adopted && !x->stopping && !x->taking_over && !x->seen.known && x->node.i.pid == 0 &&
-           !sd_record_read(x->port, x->node.i.uid, POKE_EXIT, text) && !sd_record_read(x->port, x->node.i.uid, POKE_START, text);
+           !records_read(&x->port->records, x->node.i.uid, POKE_EXIT, text) &&
+           !records_read(&x->port->records, x->node.i.uid, POKE_START, text);
 }
 
 static void inactive(struct sd_inst *x, const struct show_unit *u)
@@ -328,7 +329,7 @@ void sd_take_show(struct sd_port *p, const char *text)
 static void take_stop(struct sd_inst *x)
 {
     char text[RECORD_MAX];
-    if (!sd_record_read(x->port, x->node.i.uid, SD_STOP_RECORD, text))
+    if (!records_read(&x->port->records, x->node.i.uid, SD_STOP_RECORD, text))
         return;
     x->kill_at = strtoll(text, NULL, 10);
     x->stopping = x->stop_due = true; // told again: the earlier agent may have died before it told systemd
@@ -367,7 +368,7 @@ void sd_adopt_unit(struct sd_port *p, const char *unit)
     snprintf(x->unit, sizeof(x->unit), "%s", unit);
     x->boot = boot;
     x->adopted = true;
-    if (sd_record_read(p, m.uid, SD_SEEN_RECORD, text))
+    if (records_read(&p->records, m.uid, SD_SEEN_RECORD, text))
         x->restarts_before = (int)unit_number(text, INT_MAX);
     take_running(x);
     take_stop(x);
