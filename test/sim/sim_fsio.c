@@ -307,7 +307,7 @@ static int fake_unlink(struct disk *disk, const char *path, unsigned flags UNUSE
         return 0;
     if (rc == 0 && f->type == FS_DIR)
         rc = err_set(e, E_INVAL, "%s: Is a directory", path);
-    if (rc == 0 && d->removed != NULL)
+    if (rc == 0 && d->removed != NULL && !d->sim->dead) // of what the dead do nothing reaches the world
         d->removed(d, path);
     if (rc == 0)
         rc = remove_name(d, path, e);
