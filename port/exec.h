@@ -74,6 +74,8 @@ bool exec_reap(int pidfd, int *code, int *sig);
 int exec_pidfd_signal(int pidfd, int sig); // 0 or an errno
 // To exactly this process, never to one that got its pid later. E_NOTFOUND.
 int exec_signal_process(int pid, int64_t start, int sig, struct err *e) MUST_USE;
+// The port's signal(), for one whose instances are processes: pid 0 = it is not running, or unknown. E_INVAL, E_NOTFOUND.
+int exec_signal_inst(const char *uid, int pid, int64_t start, int sig, struct err *e) MUST_USE;
 
 // --- exec_dir.c
 

@@ -159,3 +159,12 @@ int exec_signal_process(int pid, int64_t start, int sig, struct err *e)
         return err_set(e, E_NOTFOUND, "process %d has ended", pid);
     return errnum != 0 ? err_sys(e, errnum, "signal %d to process %d", sig, pid) : 0;
 }
+
+int exec_signal_inst(const char *uid, int pid, int64_t start, int sig, struct err *e)
+{
+    if (sig <= 0 || sig >= NSIG)
+        return err_set(e, E_INVAL, "no signal has the number %d", sig);
+    if (pid == 0)
+        return err_set(e, E_NOTFOUND, "instance %.80s is not running", uid != NULL ? uid : "");
+    return exec_signal_process(pid, start, sig, e);
+}

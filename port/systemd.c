@@ -144,11 +144,7 @@ static int sd_stop(struct port *port, const char *uid, int64_t grace_ms, struct 
 static int sd_signal(struct port *port, const char *uid, int sig, struct err *e)
 {
     struct sd_inst *x = find(port, uid);
-    if (sig <= 0 || sig >= NSIG)
-        return err_set(e, E_INVAL, "no signal has the number %d", sig);
-    if (x == NULL || x->node.i.pid == 0)
-        return err_set(e, E_NOTFOUND, "instance %.80s is not running", uid != NULL ? uid : "");
-    return exec_signal_process(x->node.i.pid, x->child_start, sig, e);
+    return exec_signal_inst(uid, x != NULL ? x->node.i.pid : 0, x != NULL ? x->child_start : 0, sig, e);
 }
 
 static int sd_forget(struct port *port, const char *uid, struct err *e)
