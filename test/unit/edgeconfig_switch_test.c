@@ -256,17 +256,22 @@ static void test_one_leaves(void)
     rig_end(&r);
 }
 
+static void lose_copies(struct rig *r, const char *dir)
+{
+    char command[200];
+    snprintf(command, sizeof(command), "rm -rf '%s'/*", rig_path(r, dir));
+    ok(system(command) == 0, "the copies are lost");
+}
+
 // A store that went back to before a damage speaks of copies that were used up since.
 static void test_one_leaves_without_copy(void)
 {
     struct rig r;
-    char command[200];
     start(&r);
     rig_write(&r, "/etc/b", "theirs", 0640);
     rig_apply(&r, CFG, TWO("one", "one") "}");
     rig_run(&r, SETTLE_MS);
-    snprintf(command, sizeof(command), "rm -rf '%s'/*", rig_path(&r, "/var/lib/limpet/backup"));
-    ok(system(command) == 0, "the copies are lost");
+    lose_copies(&r, "/var/lib/limpet/backup");
     rig_apply(&r, CFG, "{\"files\":[{\"path\":\"/etc/a\",\"content\":\"two\"}]}");
     rig_run(&r, SETTLE_MS);
     ok(both_are(&r, "two", "one"), "what cannot be put back stays, and holds up nothing else");
@@ -621,19 +626,12 @@ static void test_reference_lost_on_trial(bool server)
     rig_end(&r);
 }
 
-static void lose_copies(struct rig *r)
-{
-    char command[200];
-    snprintf(command, sizeof(command), "rm -rf '%s'/*", rig_path(r, "/var/lib/limpet/undo"));
-    ok(system(command) == 0, "the copies are lost");
-}
-
 // A store that went back to before a damage speaks of copies that were used up since: there is nothing to wait for.
 static void test_put_back_without_copy(void)
 {
     struct rig r;
     go_on_trial(&r);
-    lose_copies(&r);
+    lose_copies(&r, "/var/lib/limpet/undo");
     rig_run(&r, 40000);
     ok(both_are(&r, "two", "one"), "what cannot be put back stays");
     is_str(rig_condition(&r, CFG, "Ready"), "False RolledBack", "the trial is over all the same");
@@ -651,7 +649,7 @@ static void test_another_spec_without_copy(void)
 {
     struct rig r;
     go_on_trial(&r);
-    lose_copies(&r);
+    lose_copies(&r, "/var/lib/limpet/undo");
     rig_apply(&r, CFG, TWO("three", "three") "}");
     rig_run(&r, SETTLE_MS);
     ok(both_are(&r, "three", "three"), "the next spec is made from what lies there");
