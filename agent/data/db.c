@@ -110,14 +110,14 @@ static int frames_in_log(struct sqlite3 *sq)
 }
 
 // Opens the file that is there. E_CORRUPT: it needs salvage, if it is still so on another try.
-static int attach(struct db *db, bool check, struct err *e)
+static int attach(struct db *db, struct err *e)
 {
     struct sqlite3 *sq = NULL;
     bool unclean = stopped_uncleanly(db);
     int r = check_headers(db, e);
     if (r == 0)
         r = db_connect(db, db->path, &sq, e);
-    if (r == 0 && check)
+    if (r == 0)
         r = db_quick_check(sq, e);
     if (r == 0)
         r = db_migrate(sq, e);
@@ -143,7 +143,7 @@ static int attach_surely(struct db *db, struct err *e)
 {
     int r = E_CORRUPT;
     for (int i = 0; i < DB_READ_TRIES && r == E_CORRUPT; i++)
-        r = attach(db, true, e);
+        r = attach(db, e);
     return r;
 }
 
@@ -410,7 +410,7 @@ static int judge(struct db *db, struct err *e)
         return err_set(e, E_BUSY, "store is in doubt and a statement is in use");
     int had_frames = db->wal_frames;
     detach(db, true);
-    int r = attach(db, true, &why);
+    int r = attach(db, &why);
     db->doubtful = r != 0;
     db->doubts = r != 0 ? db->doubts + 1 : 0;
     log_warn("db", "store-judged doubts=%d why=\"a read failed\" error=\"%s\"", db->doubts, r != 0 ? why.msg : "");
