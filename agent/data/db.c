@@ -418,7 +418,7 @@ static int judge(struct db *db, struct err *e)
         return heal(db, e);
     if (r != 0) {
         db->next_heal_ms = clock_mono(db->clock) + HEAL_AGAIN_MS;
-        (void)!attach(db, false, NULL);
+        (void)!attach(db, NULL);
     }
     return db->sq != NULL && db->found_frames < had_frames ? went_back(db, had_frames, e) : 0;
 }
