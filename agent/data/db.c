@@ -110,14 +110,14 @@ static int frames_in_log(struct sqlite3 *sq)
 }
 
 // Opens the file that is there. E_CORRUPT: it needs salvage, if it is still so on another try.
-static int attach(struct db *db, struct err *e)
+static int attach(struct db *db, bool check, struct err *e)
 {
     struct sqlite3 *sq = NULL;
     bool unclean = stopped_uncleanly(db);
     int r = check_headers(db, e);
     if (r == 0)
         r = db_connect(db, db->path, &sq, e);
-    if (r == 0)
+    if (r == 0 && check)
         r = db_quick_check(sq, e);
     if (r == 0)
         r = db_migrate(sq, e);
@@ -143,7 +143,7 @@ static int attach_surely(struct db *db, struct err *e)
 {
     int r = E_CORRUPT;
     for (int i = 0; i < DB_READ_TRIES && r == E_CORRUPT; i++)
-        r = attach(db, e);
+        r = attach(db, true, e);
     return r;
 }
 
@@ -410,7 +410,7 @@ static int judge(struct db *db, struct err *e)
         return err_set(e, E_BUSY, "store is in doubt and a statement is in use");
     int had_frames = db->wal_frames;
     detach(db, true);
-    int r = attach(db, &why);
+    int r = attach(db, true, &why);
     db->doubtful = r != 0;
     db->doubts = r != 0 ? db->doubts + 1 : 0;
     log_warn("db", "store-judged doubts=%d why=\"a read failed\" error=\"%s\"", db->doubts, r != 0 ? why.msg : "");
@@ -418,7 +418,7 @@ static int judge(struct db *db, struct err *e)
         return heal(db, e);
     if (r != 0) {
         db->next_heal_ms = clock_mono(db->clock) + HEAL_AGAIN_MS;
-        (void)!attach(db, NULL);
+        (void)!attach(db, false, NULL);
     }
     return db->sq != NULL && db->found_frames < had_frames ? went_back(db, had_frames, e) : 0;
 }
