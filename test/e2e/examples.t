@@ -40,11 +40,14 @@ knows_not() { # KIND/NAME: the agent has forgotten it
 	! L $node get "${1%/*}" "${1#*/}" >/dev/null 2>&1
 }
 
+# at_night: the window by day of edgepolicy-halls.yaml lies hours ahead, whenever this runs: while it is open the node would ask only each five minutes.
+at_night() { sed "s/\"06:00-20:00\"/\"$(TZ=Europe/Berlin date -d '3 hours' +%H:%M)-$(TZ=Europe/Berlin date -d '4 hours' +%H:%M)\"/"; }
+
 try() { # FILE
 	local name copy object words
 	name=$(basename "$1")
 	copy=$work/examples/$name
-	sed "s/8080/$port/g" "$1" >"$copy"
+	sed "s/8080/$port/g" "$1" | at_night >"$copy"
 	cd "$work" || return
 	while read -ra words; do
 		ok "$name: ${words[*]}" typed "${words[@]}"
