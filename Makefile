@@ -70,7 +70,7 @@ HARD := -fstack-protector-strong -fvisibility=hidden -ffunction-sections -fdata-
 LEAN := -fno-unwind-tables -fno-asynchronous-unwind-tables
 CPPFLAGS_ALL = -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iagent -I. -I$(O)/gen $(if $(filter test/%,$<),-Itest/unit -I$(<D)) \
                -isystem $(DEPS)/include -DMBEDTLS_CONFIG_FILE='"config/mbedtls_config.h"' $(OPTS) $(CPPFLAGS)
-LIBS := -lcurl -lnghttp2 -lmbedtls -lmbedx509 -lmbedcrypto -lsqlite3 -lcjson -linih -lyaml -lmicrohttpd
+LIBS := -lcurl -lnghttp2 -lmbedtls -lmbedx509 -lmbedcrypto -lsqlite3 -lcjson -linih -lyaml -lmicrohttpd -lz -lzstd
 
 ifneq ($(SAN)$(FUZZ),)
   # Through its own instrumentation gcc sees overflows that cannot be, so WERROR is for the plain build.

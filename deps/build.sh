@@ -218,6 +218,23 @@ build_libyaml() {
     cp "$src/include/yaml.h" "$new/include/"
 }
 
+# What unpacks artifacts, and nothing that packs.
+build_zlib() {
+    unpack zlib
+    cflags="-I$src -DHAVE_UNISTD_H"
+    archive z "$src/inflate.c" "$src/inftrees.c" "$src/inffast.c" "$src/zutil.c" "$src/crc32.c" "$src/adler32.c"
+    cp "$src/zlib.h" "$src/zconf.h" "$new/include/"
+}
+
+# The smallest of its decoders: an artifact is unpacked once.
+build_libzstd() {
+    unpack libzstd
+    cflags="-I$src/lib -DZSTD_DISABLE_ASM=1 -DZSTD_LEGACY_SUPPORT=0 -DZSTD_NO_INLINE=1 -DZSTD_STRIP_ERROR_STRINGS=1 -DDYNAMIC_BMI2=0"
+    cflags="$cflags -DHUF_FORCE_DECOMPRESS_X1=1 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT=1 -DZSTD_TRACE=0"
+    archive zstd "$src"/lib/common/*.c "$src"/lib/decompress/*.c
+    cp "$src/lib/zstd.h" "$src/lib/zstd_errors.h" "$new/include/"
+}
+
 # A server on the loop of whoever uses it: no threads, no TLS, no logins, no uploads.
 build_libmicrohttpd() {
     unpack libmicrohttpd
@@ -251,6 +268,8 @@ build_mbedtls
 build_nghttp2
 build_curl
 build_sqlite
+build_zlib
+build_libzstd
 build_libmicrohttpd
 # Only now, so that whoever compiles against OUT at the same time finds either the old or the new.
 rm -rf "${out:?}/stamp" "${out:?}/include" "${out:?}/lib"
