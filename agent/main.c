@@ -20,6 +20,7 @@
 #include "port/poke.h"
 #include "port/runtimes.h"
 #include "shim/shim.h"
+#include "unpack/unpack.h"
 #include "version.h"
 #include "wire/certify.h"
 #include "wire/enroll.h"
@@ -476,5 +477,7 @@ int main(int argc, char **argv)
         return shim_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], "poke") == 0)
         return poke_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "unpack") == 0)
+        return unpack_main(argc, argv);
     return cli_main(argc, argv, &hooks);
 }

@@ -42,11 +42,12 @@ room_errors() {
             for (i = 1; i <= n; i++) delete may["expr", o[i]]
             may["expr", "expr"] = may["expr", "base"] = 1
             may["shim", "shim"] = may["shim", "base"] = 1
+            may["unpack", "unpack"] = may["unpack", "base"] = 1
             may["port", "port"] = may["port", "base"] = 1
             # The shim runs from the same binary and shares its contract with the port that starts it.
             may["port", "shim"] = 1
             for (i = 1; i <= n; i++) { may["main", o[i]] = 1; may["ctl", o[i]] = 1 }
-            may["main", "shim"] = may["main", "port"] = may["ctl", "ctl"] = 1
+            may["main", "shim"] = may["main", "unpack"] = may["main", "port"] = may["ctl", "ctl"] = 1
             contract["flow", "port/port.h"] = contract["kinds", "port/port.h"] = contract["local", "port/port.h"] = contract["shim", "port/port.h"] = 1
             contract["flow", "kinds/kind.h"] = contract["flow", "kinds/registry.h"] = contract["flow", "kinds/edgenode.h"] = 1
             contract["wire", "data/json.h"] = contract["wire", "data/object.h"] = contract["port", "data/json.h"] = 1
@@ -73,6 +74,7 @@ only 'agent/wire/http[a-z_]*\.[ch]' '(curl|mbedtls|psa|nghttp2)/' 'only wire/htt
 only 'agent/wire/yaml(_where)?\.c' 'yaml\.h' 'only wire/yaml*.c see libyaml' # our own is "wire/yaml.h"
 only 'agent/data/db[a-z_]*\.c' 'sqlite3' 'only data/db*.c sees SQLite'
 only 'agent/local/web\.c' 'microhttpd' 'only local/web.c sees libmicrohttpd'
+only 'agent/unpack/packed\.c' '(zlib|zstd)\.h' 'only unpack/packed.c sees zlib and zstd'
 only 'agent/config/[a-z_]*\.c' 'ini\.h' 'only config/*.c sees inih'
 # The simulator is SQLite's disk, too, and the store's own tests damage it.
 grep '^test/' "$work/all-c" | xargs grep -lE 'include *[<"]sqlite3' /dev/null | grep -vE '^test/(sim/sim_vfs\.c|unit/(db[a-z_]*\.c|test_vfs\.h))$' |
@@ -113,7 +115,7 @@ seam 'time|clock_gettime|gettimeofday|clock_nanosleep|nanosleep|usleep|sleep|loc
     'agent/base/clock[a-z_]*\.c|agent/shim/[a-z_]*\.c|port/[a-z_]*\.c' 'time passes the clock seam (base/clock.h)'
 seam 'getrandom|getentropy|rand|srand|random|srandom|rand_r|drand48' 'agent/base/clock[a-z_]*\.c' 'randomness passes the clock seam (base/clock.h)'
 seam 'open|openat|openat2|creat|fopen|freopen|mkstemp|mkostemp|opendir|unlink|unlinkat|rename|renameat|renameat2|mkdir|mkdirat|symlink|chmod|fchmodat|chown|lchown|inotify_init1' \
-    'agent/base/fsio[a-z_]*\.c|agent/base/clock[a-z_]*\.c|agent/base/log\.c|agent/shim/[a-z_]*\.c|agent/local/control[a-z_]*\.c|agent/data/db[a-z_]*\.c|port/[a-z_]*\.c' \
+    'agent/base/fsio[a-z_]*\.c|agent/base/clock[a-z_]*\.c|agent/base/log\.c|agent/shim/[a-z_]*\.c|agent/local/control[a-z_]*\.c|agent/data/db[a-z_]*\.c|agent/unpack/[a-z_]*\.c|port/[a-z_]*\.c' \
     'the disk is reached through base/fsio.h'
 seam 'fork|vfork|clone|clone3|posix_spawn|posix_spawnp|execve|execv|execvp|execvpe|execl|execlp|fexecve|system|popen' \
     'agent/base/loop[a-z_]*\.c|agent/base/child\.c|agent/shim/[a-z_]*\.c|port/[a-z_]*\.c' 'processes are started by the loop, the shim and the ports'
