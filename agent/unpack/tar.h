@@ -41,7 +41,7 @@ struct tar_reader {
     int64_t left;     // data bytes still to come, and then
     size_t padding;   // bytes up to the end of their block
     char *extended;   // a pax header or a long name, while it comes
-    size_t extended_len, extended_max;
+    size_t extended_len;
     // Said by extended headers for the next entry:
     bool has_name, has_target, has_size;
     int64_t size;
