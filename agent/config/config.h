@@ -26,7 +26,7 @@ struct config {
     char *node_namespace; // default: from the stored identity
     // [server]
     char *server_url, *server_kubeconfig, *server_context, *server_ca_file, *server_token_file, *server_cert_file, *server_key_file;
-    char *server_name, *server_proxy, *server_no_proxy, *server_extra_ca_file, *server_proxy_auth_file;
+    char *server_name, *server_proxy, *server_no_proxy, *server_extra_ca_file, *server_proxy_auth_file, *server_proxy_ca_file;
     bool server_metaserver; // KubeEdge's MetaServer: list mode, absence confirmed
     // [sync]
     enum sync_mode sync_mode;

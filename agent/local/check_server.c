@@ -158,6 +158,22 @@ static const char *host_of(const struct check *k, char out[256])
     return out;
 }
 
+static void say_strange_proxy(struct check *k, struct check_result *r)
+{
+    if (k->look.untrusted) {
+        check_cause(r,
+                    "its certificate was issued by \"%s\", which is not trusted for a proxy: another machine answers, or a new authority",
+                    k->look.issuer);
+        check_remedy(r, "ask who runs the proxy who issues its certificate, and name that PEM file in [server] proxyCA");
+    } else if (k->look.other_name) {
+        check_cause(r, "its certificate is for other names (%s)", k->look.names);
+        check_remedy(r, "name the proxy in [server] proxy as its certificate does");
+    } else {
+        check_cause(r, "its certificate is out of its time by the clock of this machine, or too weak");
+        check_remedy(r, "look at this machine's clock; have the proxy's certificate renewed");
+    }
+}
+
 // By itself, for it is another one who can put it right.
 void check_proxy(struct check *k, struct check_result *r)
 {
@@ -175,6 +191,13 @@ void check_proxy(struct check *k, struct check_result *r)
         check_cause(r, "the proxy's name does not exist, or no name server can be reached");
         check_remedy(r, "correct [server] proxy, or HTTPS_PROXY of the agent's environment; look at /etc/resolv.conf");
         break;
+    case HTTP_PROXY_NO_TLS:
+        check_cause(r, "it does not speak TLS, or no version of it that is safe");
+        check_remedy(r, "does this site say http://? Compare [server] proxy, or HTTPS_PROXY of the agent's environment");
+        break;
+    case HTTP_PROXY_STRANGER:
+        say_strange_proxy(k, r);
+        break;
     case HTTP_PROXY_ASKS:
         check_cause(r, k->cred.proxy_auth != NULL ? "the proxy does not accept the user and password it was given"
                                                   : "the proxy wants a user and a password");
@@ -185,8 +208,9 @@ void check_proxy(struct check *k, struct check_result *r)
         check_remedy(r, "have it allow CONNECT to %s; or name the server in [server] noProxy, if it is reached without", k->look.where);
         break;
     default:
-        check_cause(r, k->look.proxy == HTTP_PROXY_AWAY ? "the proxy is down, or there is no way to it"
-                                                        : "it takes the connection and says nothing: overload, or it is no HTTP proxy");
+        check_cause(r, k->look.proxy == HTTP_PROXY_AWAY
+                           ? "the proxy is down, or there is no way to it"
+                           : "it takes the connection and says nothing: overload, or it is no HTTP proxy, or one for https://");
         check_remedy(r, "is the proxy up? Compare [server] proxy, or HTTPS_PROXY of the agent's environment, with what this site says");
     }
 }

@@ -79,6 +79,7 @@ static int exchange(struct cli *c, const struct join_args *a, const char *token,
                               .proxy_auth = way.proxy_auth,
                               .no_proxy = way.no_proxy,
                               .extra_ca_pem = way.extra_ca_pem,
+                              .proxy_ca_pem = way.proxy_ca_pem,
                               .token = token,
                               .ca_pem = ca_pem };
     rc = loop_backend_epoll(&b, e);

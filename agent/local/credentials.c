@@ -60,9 +60,15 @@ static int read_private(char **out, struct disk *files, const char *path, struct
     return rc == 0 ? cred_set(out, buf_str(&text), e) : rc;
 }
 
-int credentials_way(struct cred *out, const struct config *c, struct disk *files, const char *server, struct err *e)
+static int read_certificates(char **out, struct disk *files, const char *path, struct err *e)
 {
     struct buf pem AUTO_BUF = BUF_INIT(CRED_PEM_MAX);
+    int rc = path != NULL ? fs_read(files, path, CRED_PEM_MAX, 0, &pem, e) : 0;
+    return rc == 0 && path != NULL ? cred_set(out, buf_str(&pem), e) : rc;
+}
+
+int credentials_way(struct cred *out, const struct config *c, struct disk *files, const char *server, struct err *e)
+{
     int rc = take(&out->proxy, c->server_proxy, e);
     if (rc == 0 && out->proxy == NULL && !on_this_machine(server))
         rc = take(&out->proxy, env_either("HTTPS_PROXY", "https_proxy"), e);
@@ -70,10 +76,9 @@ int credentials_way(struct cred *out, const struct config *c, struct disk *files
         rc = take(&out->no_proxy, c->server_no_proxy != NULL ? c->server_no_proxy : env_either("NO_PROXY", "no_proxy"), e);
     if (rc == 0 && c->server_proxy_auth_file != NULL)
         rc = read_private(&out->proxy_auth, files, c->server_proxy_auth_file, e);
-    if (rc < 0 || c->server_extra_ca_file == NULL)
-        return rc;
-    rc = fs_read(files, c->server_extra_ca_file, CRED_PEM_MAX, 0, &pem, e);
-    return rc == 0 ? cred_set(&out->extra_ca_pem, buf_str(&pem), e) : rc;
+    if (rc == 0)
+        rc = read_certificates(&out->extra_ca_pem, files, c->server_extra_ca_file, e);
+    return rc == 0 ? read_certificates(&out->proxy_ca_pem, files, c->server_proxy_ca_file, e) : rc;
 }
 
 static enum credential choose(const struct config *c)

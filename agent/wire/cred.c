@@ -23,7 +23,7 @@ void cred_fini(struct cred *c)
 {
     char **all[] = { &c->server,     &c->ca_pem,    &c->token,        &c->cert_pem, &c->key_pem, &c->server_name,   &c->proxy,
                      &c->proxy_auth, &c->no_proxy,  &c->extra_ca_pem, &c->ns,       &c->cluster, &c->received_boot, &c->token_file,
-                     &c->ca_file,    &c->cert_file, &c->key_file,     &c->user,     &c->spare };
+                     &c->ca_file,    &c->cert_file, &c->key_file,     &c->user,     &c->spare,   &c->proxy_ca_pem };
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         drop(all[i]);
@@ -215,6 +215,7 @@ int cred_transport(struct transport **out, struct loop *l, const struct cred *c,
                             .no_proxy = c->no_proxy,
                             .proxy_auth = c->proxy_auth,
                             .extra_ca_pem = c->extra_ca_pem,
+                            .proxy_ca_pem = c->proxy_ca_pem,
                             .user_agent = "limpet/" LIMPET_VERSION,
                             .any_date = any_date };
     int rc = http_new(out, l, &hc, e);

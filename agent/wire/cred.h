@@ -20,9 +20,9 @@ struct cred {
     char *cert_pem;
     char *key_pem; // secret
     char *server_name;
-    char *proxy;                                // may hold a password: secret
-    char *proxy_auth, *no_proxy, *extra_ca_pem; // of the configuration, for any credential; the first is secret
-    char *ns;                                   // namespace named by the source, NULL = not named
+    char *proxy;                                               // may hold a password: secret
+    char *proxy_auth, *no_proxy, *extra_ca_pem, *proxy_ca_pem; // of the configuration, for any credential; the first is secret
+    char *ns;                                                  // namespace named by the source, NULL = not named
     // Of an identity only. `user`: whose certificate is wanted, NULL = the token will do. `spare`: the token while a certificate is in use; secret.
     char *user, *spare;
     char *cluster; // uid of the cluster's kube-system when it was joined, NULL = not known

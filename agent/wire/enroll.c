@@ -174,9 +174,13 @@ static int refuse_ca(const char *seen, const char *wanted, struct err *e)
 
 static int find_ca(char **pem, struct loop *l, const struct enroll_conf *c, struct err *e)
 {
-    struct http_conf http = {
-        .base_url = c->server, .proxy = c->proxy, .proxy_auth = c->proxy_auth, .no_proxy = c->no_proxy, .pin_only_hash = true
-    };
+    struct http_conf http = { .base_url = c->server,
+                              .proxy = c->proxy,
+                              .proxy_auth = c->proxy_auth,
+                              .no_proxy = c->no_proxy,
+                              .extra_ca_pem = c->extra_ca_pem,
+                              .proxy_ca_pem = c->proxy_ca_pem,
+                              .pin_only_hash = true };
     struct ca_search s = { .wanted = c->ca_hash };
     struct transport *t;
     int rc = http_new(&t, l, &http, e);
@@ -340,7 +344,8 @@ static int trade_token(struct joining *j, struct err *e)
                               .proxy = j->conf->proxy,
                               .proxy_auth = j->conf->proxy_auth,
                               .no_proxy = j->conf->no_proxy,
-                              .extra_ca_pem = j->conf->extra_ca_pem };
+                              .extra_ca_pem = j->conf->extra_ca_pem,
+                              .proxy_ca_pem = j->conf->proxy_ca_pem };
     struct transport *t;
     int rc = http_new(&t, j->loop, &http, e);
 

@@ -15,7 +15,7 @@
 #include "wire/token.h"
 
 struct enroll_conf {
-    const char *server, *ca_hash, *node, *ns, *proxy, *proxy_auth, *no_proxy, *extra_ca_pem;
+    const char *server, *ca_hash, *node, *ns, *proxy, *proxy_auth, *no_proxy, *extra_ca_pem, *proxy_ca_pem;
     const char *server_name;     // that its certificate must carry, NULL = the URL's host
     const char *service_account; // NULL = the one that the token is for
     const char *ca_pem;          // from --ca-file, NULL = what came with the token, else look for it

@@ -79,10 +79,11 @@ struct http_conf {
     const char *cert_pem; // client certificate chain, NULL = none
     const char *key_pem;
     const char *server_name; // verify and SNI as this name, NULL = the URL's host
-    const char *proxy;       // "http://[user:pass@]host:port", NULL = none (the environment is read by the config module)
+    const char *proxy;       // "http[s]://[user:pass@]host:port", NULL = none (the environment is read by the config module)
     const char *no_proxy;
     const char *proxy_auth;   // "user:password", wins over what the URL holds; NULL = none; secret
     const char *extra_ca_pem; // trusted beside ca_pem, but for no certificate that is not yet valid; NULL = none
+    const char *proxy_ca_pem; // judges an https:// proxy; NULL = ca_pem and extra_ca_pem do
     const char *user_agent;
     int64_t connect_timeout_ms; // 0 = 5000
     bool pin_only_hash;         // enrolment: accept any chain here, the caller compares the CA hash (http_peer_chain)
@@ -105,10 +106,13 @@ enum http_proxy {
     HTTP_PROXY_UNKNOWN,
     HTTP_PROXY_AWAY,
     HTTP_PROXY_MUTE,
+    HTTP_PROXY_NO_TLS,
+    HTTP_PROXY_STRANGER,
     HTTP_PROXY_ASKS,
     HTTP_PROXY_REFUSES
 };
-// NONE: it was not used. UNKNOWN: its name does not resolve. AWAY: no connection. MUTE: it does not answer. ASKS: for a user and password, or
+// NONE: it was not used. UNKNOWN: its name does not resolve. AWAY: no connection. MUTE: it does not answer. NO_TLS: an https:// one
+// that does not speak it. STRANGER: its certificate is not accepted. ASKS: for a user and password, or
 // for other ones. REFUSES: it does not connect us to the server.
 
 // How far the newest exchange of the real transport came, for diagnosis.
@@ -122,7 +126,7 @@ struct http_look {
     char address[64];              // that was tried last, "" = none
     int64_t not_before, not_after; // seconds since 1970: when the whole chain is good, 0 = no certificate was seen
     bool untrusted, other_name;    // the chain does not lead to the CA; the certificate is for other names
-    char names[256], issuer[256];  // of the server's certificate, "" = not seen
+    char names[256], issuer[256];  // of that certificate, "" = not seen; the four are about the proxy when that is the stranger
 };
 void http_look(struct transport *t, struct http_look *out);
 

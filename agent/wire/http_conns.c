@@ -62,7 +62,8 @@ static void note_address(struct curl_transport *t, const struct curl_sockaddr *a
 
 curl_socket_t http_open_socket(void *ctx, curlsocktype purpose UNUSED, struct curl_sockaddr *a)
 {
-    struct curl_transport *t = ctx;
+    struct xfer *x = ctx;
+    struct curl_transport *t = x->t;
     AUTO_FREE struct conn *c = calloc(1, sizeof *c);
     int unacked_ms = UNACKED_MAX_MS;
 
@@ -72,6 +73,7 @@ curl_socket_t http_open_socket(void *ctx, curlsocktype purpose UNUSED, struct cu
     if (c->fd < 0)
         return CURL_SOCKET_BAD;
     note_address(t, a);
+    x->handshakes = 0;
     // Only makes the discovery of a dead connection faster, so a kernel without it is good enough.
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms, sizeof unacked_ms);
     t->stats.connections++;

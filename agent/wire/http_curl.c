@@ -26,8 +26,7 @@ void http_kick(struct curl_transport *t)
 
 // --- what curl reports, and what was put off -------------------------------------------------------------------------------------
 
-// Not where noProxy names the server.
-static bool went_by_proxy(const struct xfer *x)
+bool http_by_proxy(const struct xfer *x)
 {
     long used = 0;
 
@@ -39,13 +38,14 @@ static void explain(struct xfer *x, CURLcode rc)
     char chain[256];
     long sys = 0, told = 0;
 
-    tls_policy_explain(&x->t->tls, chain, sizeof chain);
     curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &sys);
     curl_easy_getinfo(x->easy, CURLINFO_HTTP_CONNECTCODE, &told);
+    bool before = x->t->at.proxy_tls && http_by_proxy(x) && told == 0; // the proxy itself was not passed
+    tls_policy_explain(before ? &x->t->proxy_tls : &x->t->tls, chain, sizeof chain);
     struct http_fault f = {
         .code = (int)rc,
         .sys = (int)sys,
-        .proxied = went_by_proxy(x),
+        .proxied = http_by_proxy(x),
         .proxy = x->t->at.proxy_where,
         .proxy_status = (int)told,
         .resolved = x->t->resolved,
@@ -75,7 +75,7 @@ static void collect(struct curl_transport *t)
         struct xfer *x = ctx;
         http_xfer_sent(x);
         t->step = HTTP_ANSWERED;
-        t->proxy = went_by_proxy(x) ? HTTP_PROXY_GOOD : HTTP_PROXY_NONE;
+        t->proxy = http_by_proxy(x) ? HTTP_PROXY_GOOD : HTTP_PROXY_NONE;
         if (rc != CURLE_OK)
             explain(x, rc);
         http_xfer_end(x);
@@ -271,9 +271,11 @@ static void free_transport(struct transport *base)
     timer_cancel(t->loop, &t->kick);
     http_endpoint_fini(&t->at);
     tls_policy_fini(&t->tls);
+    tls_policy_fini(&t->proxy_tls);
     free(t->ca_pem);
     free(t->extra_ca_pem);
     free(t->trusted_pem);
+    free(t->proxy_ca_pem);
     free(t->cert_pem);
     free_secret(t->key_pem);
     free_secret(t->authorization);
@@ -392,20 +394,21 @@ const char *http_peer_chain(struct transport *base)
 void http_look(struct transport *base, struct http_look *out)
 {
     const struct curl_transport *t = of(base);
+    const struct tls_policy *shown = t->proxy == HTTP_PROXY_STRANGER ? &t->proxy_tls : &t->tls;
 
     *out = (struct http_look){ .step = t->step,
                                .tls = t->at.tls,
                                .proxied = t->proxy != HTTP_PROXY_NONE,
                                .proxy = t->proxy,
-                               .not_before = t->tls.peer.not_before,
-                               .not_after = t->tls.peer.not_after,
-                               .untrusted = tls_policy_untrusted(&t->tls),
-                               .other_name = tls_policy_other_name(&t->tls) };
+                               .not_before = shown->peer.not_before,
+                               .not_after = shown->peer.not_after,
+                               .untrusted = tls_policy_untrusted(shown),
+                               .other_name = tls_policy_other_name(shown) };
     snprintf(out->where, sizeof out->where, "%.250s", t->at.where);
     snprintf(out->proxy_where, sizeof out->proxy_where, "%.250s", t->at.proxy_where);
     memcpy(out->address, t->address, sizeof out->address);
-    memcpy(out->names, t->tls.peer.names, sizeof out->names);
-    memcpy(out->issuer, t->tls.peer.issuer, sizeof out->issuer);
+    memcpy(out->names, shown->peer.names, sizeof out->names);
+    memcpy(out->issuer, shown->peer.issuer, sizeof out->issuer);
 }
 
 static void init_lists(struct curl_transport *t)
@@ -414,6 +417,15 @@ static void init_lists(struct curl_transport *t)
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         list_init(all[i]);
+}
+
+static int set_proxy_ca(struct curl_transport *t, const char *pem, struct err *e)
+{
+    if (t->at.proxy_tls && pem == NULL && t->trusted_pem == NULL)
+        return err_set(e, E_INVAL, "proxy %s: nothing to judge its certificate by: name the PEM file of who issued it in [server] proxyCA",
+                       t->at.proxy_where);
+    int rc = pem != NULL ? tls_check_certs(pem, "proxy CA", e) : 0;
+    return rc == 0 ? copy_text(&t->proxy_ca_pem, pem, e) : rc;
 }
 
 static int set_up(struct curl_transport *t, const struct http_conf *c, struct err *e)
@@ -434,6 +446,8 @@ static int set_up(struct curl_transport *t, const struct http_conf *c, struct er
         rc = copy_text(&t->extra_ca_pem, c->extra_ca_pem, e);
     if (rc == 0)
         rc = join_trusted(&t->trusted_pem, c->ca_pem, c->extra_ca_pem, e);
+    if (rc == 0)
+        rc = set_proxy_ca(t, c->proxy_ca_pem, e);
     if (rc == 0)
         rc = copy_text(&t->cert_pem, c->cert_pem, e);
     if (rc == 0)
@@ -458,7 +472,9 @@ int http_new(struct transport **out, struct loop *l, const struct http_conf *c, 
     timer_init(&t->clockwork, on_clockwork);
     timer_init(&t->kick, on_kick);
     tls_policy_init(&t->tls, loop_clock(l), c->pin_only_hash);
+    tls_policy_init(&t->proxy_tls, loop_clock(l), false);
     t->tls.any_date = c->any_date;
+    t->tls.tell = t->proxy_tls.tell = c->any_date;
     int rc = set_up(t, c, e);
     if (rc < 0) {
         free_transport(&t->base);

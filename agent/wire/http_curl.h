@@ -21,10 +21,11 @@ struct curl_transport {
     struct loop *loop;
     CURLM *multi; // NULL after condemn, until the next request
     struct http_endpoint at;
-    struct tls_policy tls;
+    struct tls_policy tls, proxy_tls;
     char *ca_pem, *cert_pem, *key_pem; // key_pem is secret
     char *extra_ca_pem;                // NULL = none
     char *trusted_pem;                 // both CAs, what is given to curl
+    char *proxy_ca_pem;                // NULL = trusted_pem
     char *authorization;               // whole header line; secret
     char *user_agent;
     int64_t connect_timeout_ms;
@@ -48,6 +49,7 @@ struct xfer {
     struct curl_transport *t;
     struct http_req *req; // NULL = canceled
     CURL *easy;
+    int handshakes; // begun on the connection that it makes
     struct curl_slist *headers;
     struct timer timer;
     int64_t total_at_ms, last_byte_ms;
@@ -60,6 +62,8 @@ struct xfer {
 void http_drive(struct curl_transport *t, curl_socket_t fd, int events);
 // The next turn handles what was put off.
 void http_kick(struct curl_transport *t);
+// Whether it goes through the proxy: not where noProxy names the server.
+bool http_by_proxy(const struct xfer *x);
 
 // http_conns.c
 int http_need_multi(struct curl_transport *t, struct err *e) MUST_USE; // E_NOMEM

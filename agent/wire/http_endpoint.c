@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/num.h"
+
 struct url_parts {
     CURLU *url;
     char *scheme, *user, *host, *port, *path, *query, *fragment;
@@ -157,10 +159,14 @@ static int put_proxy(struct http_endpoint *at, const struct http_conf *c, struct
     int rc = parts_init(&p, proxy, "proxy URL", e);
     if (rc < 0)
         return rc;
-    if (strcmp(p.scheme, "http") != 0)
-        return err_set(e, E_UNSUP, "proxy URL: only http:// proxies are supported, not %s://", p.scheme);
+    at->proxy_tls = strcmp(p.scheme, "https") == 0;
+    if (!at->proxy_tls && strcmp(p.scheme, "http") != 0)
+        return err_set(e, E_UNSUP, "proxy URL: only http:// and https:// proxies are supported, not %s://", p.scheme);
     if (c->proxy_auth != NULL && strchr(c->proxy_auth, ':') == NULL)
         return err_set(e, E_INVAL, "proxy: its credential is not user:password");
+    rc = num_i64(p.port, 1, 65535, &at->proxy_port, e); // else curl takes one of its own for http://
+    if (rc < 0)
+        return err_wrap(e, "proxy URL: port");
     snprintf(at->proxy_where, sizeof at->proxy_where, "%s:%s", p.host, p.port);
     rc = c->proxy_auth != NULL ? copy_bare(&at->proxy, &p, e) : copy_to(&at->proxy, proxy, e);
     if (rc == 0)

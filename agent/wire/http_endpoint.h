@@ -13,10 +13,12 @@ struct http_endpoint {
     char base[HTTP_BASE_MAX];  // what request paths are appended to; its host is server_name when there is one
     char where[HTTP_BASE_MAX]; // "host:port" as configured, for people
     bool tls;
-    bool loopback;                   // by its name: 127.x.x.x, [::1], localhost
-    struct curl_slist *connect_to;   // leads from server_name to the real host, NULL = no detour
-    char *proxy;                     // may hold a password: secret
-    char *proxy_auth;                // secret
+    bool loopback;                 // by its name: 127.x.x.x, [::1], localhost
+    struct curl_slist *connect_to; // leads from server_name to the real host, NULL = no detour
+    char *proxy;                   // may hold a password: secret
+    char *proxy_auth;              // secret
+    bool proxy_tls;                // https://
+    int64_t proxy_port;
     char proxy_where[HTTP_BASE_MAX]; // its "host:port", "" = none
     char *no_proxy;
 };

@@ -79,6 +79,11 @@ enum http_proxy http_fault_proxy(const struct http_fault *f)
         return HTTP_PROXY_AWAY;
     case CURLE_OPERATION_TIMEDOUT:
         return f->connected ? HTTP_PROXY_MUTE : (f->resolved ? HTTP_PROXY_AWAY : HTTP_PROXY_UNKNOWN);
+    case CURLE_SSL_CONNECT_ERROR:
+        return HTTP_PROXY_NO_TLS;
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return HTTP_PROXY_STRANGER;
     default:
         return HTTP_PROXY_MUTE; // no answer to CONNECT, whatever broke
     }
@@ -114,6 +119,11 @@ static int explain_proxy(const struct http_fault *f, struct err *e)
     case HTTP_PROXY_AWAY:
         return err_set(e, E_OFFLINE, "proxy %s: %s", f->proxy,
                        f->sys != 0 ? strerror(f->sys) : "no connection (host down, or packets are dropped)");
+    case HTTP_PROXY_NO_TLS:
+        return err_set(e, E_OFFLINE, "proxy %s: no TLS handshake (is it one for http://?): %s", f->proxy, detail_of(f));
+    case HTTP_PROXY_STRANGER:
+        return err_set(e, E_OFFLINE, "proxy %s does not prove who it is: %s ([server] proxyCA names who issues its certificate)", f->proxy,
+                       detail_of(f));
     case HTTP_PROXY_ASKS:
         return err_set(e, E_OFFLINE, "proxy %s does not let us through: it wants another user and password, or any", f->proxy);
     case HTTP_PROXY_REFUSES:

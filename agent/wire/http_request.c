@@ -200,11 +200,12 @@ static CURLcode set_connection(struct xfer *x)
     SET(TCP_KEEPINTVL, (long)KEEPALIVE_EVERY_S);
     SET(TCP_KEEPCNT, (long)KEEPALIVE_TRIES);
     SET(OPENSOCKETFUNCTION, http_open_socket);
-    SET(OPENSOCKETDATA, t);
+    SET(OPENSOCKETDATA, x);
     SET(CLOSESOCKETFUNCTION, http_close_socket);
     SET(CLOSESOCKETDATA, t);
     // Without a value curl reads the environment.
     SET(PROXY, t->at.proxy != NULL ? t->at.proxy : "");
+    SET(PROXYPORT, (long)t->at.proxy_port);
     SET(NOPROXY, t->at.no_proxy != NULL ? t->at.no_proxy : "");
     if (t->at.proxy_auth != NULL)
         SET(PROXYUSERPWD, t->at.proxy_auth);
@@ -217,11 +218,14 @@ static CURLcode set_connection(struct xfer *x)
     return rc;
 }
 
+// The first handshake on a connection through an https:// proxy is the proxy's, the one inside it the server's.
 static CURLcode on_tls_setup(CURL *easy UNUSED, void *ssl_config, void *ctx)
 {
-    struct curl_transport *t = ctx;
+    struct xfer *x = ctx;
+    struct curl_transport *t = x->t;
+    bool is_proxys = t->at.proxy_tls && x->handshakes++ == 0 && http_by_proxy(x);
 
-    tls_policy_apply(&t->tls, ssl_config);
+    tls_policy_apply(is_proxys ? &t->proxy_tls : &t->tls, ssl_config);
     return CURLE_OK;
 }
 
@@ -239,11 +243,18 @@ static CURLcode set_tls(struct xfer *x)
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(SSL_SESSIONID_CACHE, 0L);
     SET(SSL_CTX_FUNCTION, on_tls_setup);
-    SET(SSL_CTX_DATA, t);
+    SET(SSL_CTX_DATA, x);
     SET(CAINFO, NULL);
     if (t->trusted_pem != NULL) {
         struct curl_blob b = blob(t->trusted_pem, strlen(t->trusted_pem));
         SET(CAINFO_BLOB, &b);
+    }
+    if (t->at.proxy_tls) {
+        char *ca = t->proxy_ca_pem != NULL ? t->proxy_ca_pem : t->trusted_pem;
+        struct curl_blob b = blob(ca, strlen(ca));
+        SET(PROXY_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+        SET(PROXY_CAINFO, NULL);
+        SET(PROXY_CAINFO_BLOB, &b);
     }
     if (t->cert_pem != NULL) {
         struct curl_blob b = blob(t->cert_pem, strlen(t->cert_pem));

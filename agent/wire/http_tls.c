@@ -162,10 +162,10 @@ static int judge(void *ctx, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
         return 0;
     }
     p->by_extra = p->by_extra || is_extra(p, crt);
-    if (p->any_date) {
+    if (p->tell)
         note_peer(&p->peer, crt, depth);
+    if (p->any_date)
         *flags &= ~(uint32_t)(MBEDTLS_X509_BADCERT_FUTURE | MBEDTLS_X509_BADCERT_EXPIRED);
-    }
     // A clock that starts in the past must not keep the node from the server that would set it right. The chain still has to
     // lead to the pinned CA: that flag is not touched, and an authority beside it does not do.
     if (!clock_trusted(p->clock) && !p->by_extra)

@@ -18,7 +18,7 @@ struct tls_ca_keys {
     size_t n;
 };
 
-// What the chain of the last handshake says of itself; only with any_date.
+// What the chain of the last handshake says of itself; only with tell.
 struct tls_peer {
     int64_t not_before, not_after; // seconds since 1970, of the whole chain; 0 = none was seen
     char names[256], issuer[256];  // of the server's own certificate
@@ -27,7 +27,8 @@ struct tls_peer {
 struct tls_policy {
     struct clock *clock;
     bool accept_any;          // enrolment: nothing secret is sent, the caller compares hashes
-    bool any_date;            // diagnosis: dates are told (peer) and not judged
+    bool tell;                // diagnosis: what the chain says of itself is kept (peer)
+    bool any_date;            // dates are not judged
     struct tls_ca_keys extra; // authorities beside the pinned one: they vouch for no certificate that is not yet valid
     bool by_extra;            // the last handshake's chain leads to one of these
     unsigned refused;         // why the last handshake's chain was refused, 0 = it was not

@@ -98,6 +98,55 @@ is "$(fails)" '' 'limpet check goes through it, too'
 NO_PROXY=.site.invalid check
 like "$(fails) $(of server-proxy seen)" '^server-name none for this server' 'NO_PROXY is obeyed'
 
+# The same over TLS: join, work, and a proxy that is not the one it should be.
+unset HTTPS_PROXY
+agent_stop $node
+authority() { # NAME: a certificate for 127.0.0.1 that issues itself
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/$1.key" -out "$work/$1.pem" -subj "/CN=$1" -days 30 \
+		-addext subjectAltName=IP:127.0.0.1 2>/dev/null
+}
+authority site
+authority stranger
+guarded=$work/guarded
+mkdir -p "$guarded"
+cp "$proxy/password" "$guarded/password"
+printf auth >"$guarded/mode"
+python3 "$here/proxy.py" "$guarded" "$work/site.pem" "$work/site.key" >"$guarded/err" 2>&1 &
+at_exit kill $!
+wait_for 20 'the TLS proxy is open' test -s "$guarded/port" || bail_out 'no TLS proxy'
+where=127.0.0.1:$(<"$guarded/port")
+printf '[server]\nproxy = https://%s\n' "$where" >>"$work/$node/limpet.ini"
+"$limpetctl" node add $node --replace --server "$server" >"$work/join.sh" 2>/dev/null
+sed -i "s#limpet join#\"$limpet\" --config \"$work/$node/limpet.ini\" join#" "$work/join.sh"
+refused() { ! bash "$work/join.sh" >"$work/why" 2>&1; }
+ok 'no authority for a TLS proxy: join refuses' refused
+like "$(<"$work/why")" "proxy $where.*\[server\] proxyCA" 'and says what is missing'
+printf 'proxyCA = %s\n' "$work/stranger.pem" >>"$work/$node/limpet.ini"
+ok 'another authority: join refuses' refused
+like "$(<"$work/why")" "proxy $where does not prove who it is" 'and says who is not trusted'
+not_ok 'no request came so far, no password either' test -e "$guarded/log"
+sed -i "s#^proxyCA = .*#proxyCA = $work/site.pem#" "$work/$node/limpet.ini"
+run_is 0 'join through a TLS proxy' bash "$work/join.sh"
+agent_start $node
+eventually 60 'a TLS proxy: online' online $node
+like "$(<"$guarded/log")" "CONNECT api.site.invalid:$port" 'through it'
+not_ok 'and it saw no token' grep -q LEAK "$guarded/log"
+is "$(pids $node web)" "$pid" 'with the workload it had'
+check
+is "$(fails)" '' 'limpet check: nothing fails'
+like "$(of server-proxy seen)" "^$where connects us" 'and it names the proxy'
+sed -i "s#^proxyCA = .*#proxyCA = $work/stranger.pem#" "$work/$node/limpet.ini"
+broken 'a stranger as TLS proxy' 'does not prove who it is' 'was issued by .*CN=site.*not trusted for a proxy' 'proxyCA'
+agent_stop $node
+agent_start $node
+eventually 30 'the reason names it' matches "proxy $where does not prove who it is" why
+sed -i "s#^proxy = https:.*#proxy = https://127.0.0.1:$(<"$proxy/port")#" "$work/$node/limpet.ini"
+where='127.0.0.1:[0-9]+'
+mode auth
+broken 'a proxy that does not speak TLS' 'no TLS handshake' 'does not speak TLS' 'http://'
+sed -i -e "s#^proxyCA = .*#proxyCA = $work/site.pem#" -e "s#^proxy = https:.*#proxy = https://127.0.0.1:$(<"$guarded/port")#" "$work/$node/limpet.ini"
+agent_stop $node
+
 # An authority that is trusted beside the server's, and a file of it that is none.
 printf 'no certificate\n' >"$work/extra.pem"
 printf '[server]\nextraCA = %s\n' "$work/extra.pem" >>"$work/$node/limpet.ini"

@@ -9,6 +9,7 @@
 import base64
 import json
 import os
+import select
 import socket
 import ssl
 import struct
@@ -27,11 +28,12 @@ def make_certificates(d):
     for ca in "ca", "other":
         openssl("req", "-x509", *key, "-keyout", f"{d}/{ca}.key", "-out", f"{d}/{ca}.pem", "-subj", f"/CN={ca}", "-days", "4000",
                 "-addext", "basicConstraints=critical,CA:TRUE")
-    for name, san in ("server", "DNS:localhost,DNS:api.example,IP:127.0.0.1"), ("elsewhere", "DNS:elsewhere.example"), ("client", ""):
+    for ca, name, san in (("ca", "server", "DNS:localhost,DNS:api.example,IP:127.0.0.1"), ("ca", "elsewhere", "DNS:elsewhere.example"),
+                          ("ca", "client", ""), ("other", "proxy", "IP:127.0.0.1")):
         with open(f"{d}/{name}.ext", "w") as f:
             f.write("basicConstraints=CA:FALSE\n" + (f"subjectAltName={san}\n" if san else ""))
         openssl("req", *key, "-keyout", f"{d}/{name}.key", "-out", f"{d}/{name}.csr", "-subj", f"/CN={name}")
-        openssl("x509", "-req", "-in", f"{d}/{name}.csr", "-CA", f"{d}/ca.pem", "-CAkey", f"{d}/ca.key", "-CAcreateserial", "-days", "4000",
+        openssl("x509", "-req", "-in", f"{d}/{name}.csr", "-CA", f"{d}/{ca}.pem", "-CAkey", f"{d}/{ca}.key", "-CAcreateserial", "-days", "4000",
                 "-extfile", f"{d}/{name}.ext", "-out", f"{d}/{name}.pem")
 
 
@@ -168,25 +170,20 @@ def proxy(conn):
     if method != "CONNECT" or fields.get("proxy-authorization") != "Basic dTpwdw==":
         answer(conn, 407, b"no", 'Proxy-Authenticate: Basic realm="x"\r\n')
         return
-    if "authorization" in fields:  # the token is not for a proxy
+    shown = isinstance(conn, ssl.SSLSocket) and conn.getpeercert()
+    if "authorization" in fields or shown:  # neither token nor client certificate is for a proxy
         answer(conn, 400, b"leak")
         return
     host, port = target.rsplit(":", 1)
     there = socket.create_connection((host, int(port)))
     conn.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
-
-    def copy(a, b):
-        try:
-            while data := a.recv(65536):
-                b.sendall(data)
-            b.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    back = threading.Thread(target=copy, args=(there, conn), daemon=True)
-    back.start()
-    copy(conn, there)
-    back.join()
+    other = {conn: there, there: conn}
+    while True:  # in one thread: a TLS connection is not for two
+        for one in select.select([conn, there], [], [])[0]:
+            data = one.recv(65536)  # a whole record, nothing stays inside
+            if not data:
+                return
+            other[one].sendall(data)
 
 
 # --- an API server to be joined -----------------------------------------------------------------------------------------------------
@@ -312,6 +309,7 @@ def main():
     serve("https", http1, tls(d, "server", "http/1.1", ask_client=True))
     serve("elsewhere", http1, tls(d, "elsewhere", "http/1.1"))
     serve("proxy", proxy)
+    serve("tlsproxy", proxy, tls(d, "proxy", "http/1.1", ask_client=True))
     serve("mute", hold)
     serve("reset", reset)
     for name, fn in ("hold", h2_hold), ("answer", h2_answer), ("cut", h2_cut), ("die", h2_die):

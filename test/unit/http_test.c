@@ -820,6 +820,94 @@ static void test_proxy(void)
     unsetenv("ALL_PROXY");
 }
 
+static void fetch_by(const struct http_conf *c, struct probe *p, struct http_look *look)
+{
+    struct transport *t = connect_to(c);
+
+    is_int(http_set_bearer(t, "tok", NULL), 0, "with a token");
+    fetch(t, p, "GET", "/echo");
+    http_look(t, look);
+    transport_free(t);
+}
+
+// TLS to the proxy, judged by its own authority, and the server's inside.
+static void test_tls_proxy(void)
+{
+    char proxy[64], base[64], none[64];
+    struct http_conf c = { .base_url = base,
+                           .ca_pem = g.ca,
+                           .cert_pem = g.client_cert,
+                           .key_pem = g.client_key,
+                           .proxy = proxy,
+                           .proxy_auth = "u:pw",
+                           .proxy_ca_pem = g.other_ca };
+    struct http_look look;
+    struct probe p;
+
+    snprintf(base, sizeof base, "%s", url_of("https", "https"));
+    snprintf(proxy, sizeof proxy, "https://127.0.0.1:%d", http_rig_port(&g, "tlsproxy"));
+    fetch_by(&c, &p, &look);
+    has_str(buf_str(&p.body), "Bearer tok", "through a TLS proxy, which sees neither token nor client certificate: %s", p.err.msg);
+    is_int(look.proxy, HTTP_PROXY_GOOD, "it was good");
+    probe_fini(&p);
+
+    snprintf(base, sizeof base, "%s", url_of("https", "h2answer"));
+    fetch_by(&c, &p, &look);
+    is_int(p.err.cls, 0, "HTTP/2 inside: %s", p.err.msg);
+    probe_fini(&p);
+    snprintf(base, sizeof base, "%s", url_of("https", "elsewhere"));
+    fetch_by(&c, &p, &look);
+    is_int(p.err.cls, E_AUTH, "the server inside is judged as ever: %s", p.err.msg);
+    is_int(look.proxy, HTTP_PROXY_GOOD, "and it is not the proxy");
+    probe_fini(&p);
+    snprintf(base, sizeof base, "%s", url_of("https", "https"));
+
+    c.proxy_ca_pem = NULL;
+    c.any_date = true;
+    fetch_by(&c, &p, &look);
+    is_int(p.err.cls, E_OFFLINE, "by another authority: refused");
+    has_str(p.err.msg, "does not prove who it is", "in words: %s", p.err.msg);
+    ok(look.proxy == HTTP_PROXY_STRANGER && look.untrusted, "a stranger");
+    has_str(look.issuer, "CN=other", "whose authority is named");
+    probe_fini(&p);
+    c.pin_only_hash = true;
+    c.extra_ca_pem = g.ca;
+    fetch_by(&c, &p, &look);
+    is_int(look.proxy, HTTP_PROXY_STRANGER, "nor while any server is accepted, for it gets the password");
+    probe_fini(&p);
+    c.pin_only_hash = c.any_date = false;
+    c.extra_ca_pem = g.other_ca;
+    fetch_by(&c, &p, &look);
+    is_int(p.err.cls, 0, "without one of its own the extra authority will do: %s", p.err.msg);
+    probe_fini(&p);
+
+    g.clock.clock.floor_us = clock_wall_us(&g.clock.clock) - INT64_C(86400000000) * 365 * 20;
+    g.clock.wall_shift_us = -INT64_C(86400000000) * 365 * 30;
+    g.clock.synced = false;
+    fetch_by(&c, &p, &look);
+    is_int(p.err.cls, 0, "not yet valid, by a clock that is not trusted: it is the way to the time: %s", p.err.msg);
+    probe_fini(&p);
+    g.clock.wall_shift_us = 0;
+    g.clock.synced = true;
+    g.clock.clock.floor_us = 0;
+
+    snprintf(none, sizeof none, "https://localhost:%d", http_rig_port(&g, "tlsproxy"));
+    c.proxy = none;
+    fetch_by(&c, &p, &look);
+    ok(look.proxy == HTTP_PROXY_STRANGER && look.other_name, "by another name: refused: %s", p.err.msg);
+    probe_fini(&p);
+    snprintf(none, sizeof none, "https://127.0.0.1:%d", http_rig_port(&g, "proxy"));
+    fetch_by(&c, &p, &look);
+    ok(look.proxy == HTTP_PROXY_NO_TLS || look.proxy == HTTP_PROXY_MUTE, "one that does not speak TLS: %s", p.err.msg);
+    probe_fini(&p);
+
+    struct err e = ERR_INIT;
+    struct transport *t;
+    c = (struct http_conf){ .base_url = base, .proxy = proxy, .pin_only_hash = true };
+    is_int(http_new(&t, g.loop, &c, &e), E_INVAL, "nothing to judge it by");
+    has_str(e.msg, "[server] proxyCA", "with the remedy: %s", e.msg);
+}
+
 // An authority beside the pinned one is as good, except for a certificate that is not yet valid.
 static void test_extra_ca(void)
 {
@@ -945,6 +1033,7 @@ int main(void)
     if (OPT_HTTP2) // built without it, each watch is a connection of its own
         test_http2();
     test_proxy();
+    test_tls_proxy();
     test_extra_ca();
     http_rig_stop(&g);
     return done_testing();
