@@ -49,6 +49,10 @@ struct disk_ops {
     // replaced, under FS_GUARDED refused; a directory, device, FIFO or socket is refused. uid/gid UINT32_MAX = leave the creator's.
     int (*write)(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags,
                  struct err *e);
+    // Puts bytes behind the first `at` of a file and cuts off what came after those; at 0 makes the file (0600). For large files that are
+    // compared with a sum before they count: not atomic, nothing is flushed, and a part may be written when it fails. E_INVAL: it is shorter
+    // than `at`, or no regular file.
+    int (*append)(struct disk *d, const char *path, int64_t at, const void *p, size_t n, unsigned flags, struct err *e);
     int (*stat)(struct disk *d, const char *path, unsigned flags, struct fs_stat *out, struct err *e); // of the link itself
     // Of a file or directory, never through a symlink; under FS_GUARDED not of a file with a second hard link (E_FORBIDDEN).
     int (*chattr)(struct disk *d, const char *path, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags, struct err *e);

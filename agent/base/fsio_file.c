@@ -200,6 +200,32 @@ int fs_real_write(struct disk *d, const char *path, const void *p, size_t n, uin
     return write_at(&place, path, &c, e);
 }
 
+static int append_to(int fd, const char *path, int64_t at, const void *p, size_t n, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return err_sys(e, errno, "%s", path);
+    if (!S_ISREG(st.st_mode) || st.st_size < at)
+        return err_set(e, E_INVAL, "%s: not a regular file of %lld bytes or more", path, (long long)at);
+    if (st.st_size > at && ftruncate(fd, at) != 0)
+        return err_sys(e, errno, "%s", path);
+    if (lseek(fd, at, SEEK_SET) < 0 || write_all(fd, p, n) != 0)
+        return err_sys(e, errno, "%s", path);
+    return 0;
+}
+
+int fs_real_append(struct disk *d, const char *path, int64_t at, const void *p, size_t n, unsigned flags, struct err *e)
+{
+    AUTO_PLACE struct fs_place place = FS_PLACE_INIT;
+    int r = fs_place(fs_real(d), path, flags, &place, e);
+    if (r != 0)
+        return r;
+    AUTO_CLOSE int fd = openat(place.dir, place.name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (at == 0 ? O_CREAT : 0), 0600);
+    if (fd < 0)
+        return err_sys(e, errno, "%s", path);
+    return append_to(fd, path, at, p, n, e);
+}
+
 // --- look at, change, remove
 
 int fs_real_stat(struct disk *d, const char *path, unsigned flags, struct fs_stat *out, struct err *e)

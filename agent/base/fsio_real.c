@@ -31,6 +31,7 @@ static void real_free(struct disk *d)
 static const struct disk_ops real_ops = {
     .read = fs_real_read,
     .write = fs_real_write,
+    .append = fs_real_append,
     .stat = fs_real_stat,
     .chattr = fs_real_chattr,
     .unlink = fs_real_unlink,

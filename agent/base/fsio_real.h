@@ -66,6 +66,7 @@ enum fs_type fs_type_of(mode_t mode);
 int fs_real_read(struct disk *d, const char *path, size_t max, unsigned flags, struct buf *out, struct err *e);
 int fs_real_write(struct disk *d, const char *path, const void *p, size_t n, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags,
                   struct err *e);
+int fs_real_append(struct disk *d, const char *path, int64_t at, const void *p, size_t n, unsigned flags, struct err *e);
 int fs_real_stat(struct disk *d, const char *path, unsigned flags, struct fs_stat *out, struct err *e);
 int fs_real_chattr(struct disk *d, const char *path, uint32_t mode, uint32_t uid, uint32_t gid, unsigned flags, struct err *e);
 int fs_real_unlink(struct disk *d, const char *path, unsigned flags, struct err *e);

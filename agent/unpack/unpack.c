@@ -191,13 +191,13 @@ static int unpack_tar(struct job *j, struct err *e)
 
 // --- In order
 
-static int remove_leftovers(const struct job *j, struct err *e)
+static int remove_tree(const char *path, struct err *e)
 {
     struct disk *d = NULL;
     int rc = disk_real_new(&d, NULL, "", e);
     if (rc < 0)
         return rc;
-    rc = d->ops->rmtree(d, j->fresh, e);
+    rc = d->ops->rmtree(d, path, e);
     disk_free(d);
     return rc;
 }
@@ -271,7 +271,7 @@ static int work(struct job *j, struct err *e)
     if (!same)
         return UNPACK_DIGEST;
     if (rc == 0)
-        rc = remove_leftovers(j, e);
+        rc = remove_tree(j->fresh, e);
     if (rc == 0)
         rc = open_fresh(j, &top, e);
     if (rc < 0)
@@ -279,10 +279,21 @@ static int work(struct job *j, struct err *e)
     return code_of(fill(j, top, e));
 }
 
+static int remove_main(const char *dir)
+{
+    struct err e = ERR_INIT;
+    if (remove_tree(dir, &e) == 0)
+        return UNPACK_OK;
+    fprintf(stderr, "%s\n", e.msg);
+    return UNPACK_FAILED;
+}
+
 int unpack_main(int argc, char **argv)
 {
     static struct job j;
     struct err e = ERR_INIT;
+    if (argc == 4 && strcmp(argv[2], "--remove") == 0)
+        return remove_main(argv[3]);
     if (read_job(&j, argc, argv, &e) < 0) {
         fprintf(stderr, "limpet unpack: %s\n", e.msg);
         return UNPACK_USAGE;

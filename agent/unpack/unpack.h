@@ -3,9 +3,12 @@
 //
 //   limpet unpack FILE SHA256 FORM DIR MAX-BYTES MAX-ENTRIES RESERVE
 //
+//   limpet unpack --remove DIR
+//
 // The file's sha256 is compared first. Then what is in it comes into DIR.new, which is flushed and only then called DIR. FORM is tar.gz,
 // tar.zst, or `file`: the file itself, as DIR/artifact, 0755. What an unfinished one left in DIR.new goes first. Nothing is ever unpacked in the agent:
-// the archive is a stranger's, this process sees nothing but DIR.new (chroot), has no capabilities, and bounds on memory and time.
+// the archive is a stranger's, this process sees nothing but DIR.new (chroot), has no capabilities, and bounds on memory and time. The second
+// form takes such a directory away again: large ones take long, and the agent waits for nothing.
 #ifndef UNPACK_UNPACK_H
 #define UNPACK_UNPACK_H
 

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/loop.h"
 
-enum { HTTP_URL_MAX = 2048 };
+enum { HTTP_URL_MAX = 2048, HTTP_ETAG_MAX = 128 };
 
 struct http_head {
     int status;             // 200 ...
@@ -22,6 +22,11 @@ struct http_head {
     int64_t date_sec;       // Date, 0 = none or unreadable
     char content_type[64];  // lower-case, without parameters
     bool verified;          // came over TLS from a peer whose certificate led to the pinned CA
+    bool has_length, has_range;
+    int64_t length;           // Content-Length
+    int64_t range_from;       // Content-Range: where the body begins, -1 = none of it is sent ("bytes */N")
+    int64_t range_total;      // and how much there is in all, -1 = it does not say
+    char etag[HTTP_ETAG_MAX]; // a strong one, as it came; "" = none, or a longer one
 };
 
 struct http_req {
@@ -36,6 +41,9 @@ struct http_req {
     int64_t total_timeout_ms;                                      // whole exchange; 0 = none (watches)
     int64_t idle_timeout_ms;                                       // no byte for that long; 0 = none
     bool fresh_connection;                                         // do not reuse any connection
+    int64_t range_from;                                            // only what is from there on (Range), 0 = all of it
+    const char *if_range;                                          // else all of it, if its ETag is not this one any more; NULL = none
+    char *location;                                                // takes HTTP_URL_MAX bytes of Location; NULL = nobody asks
     int (*on_head)(struct http_req *r, const struct http_head *h); // may be NULL; != 0 aborts (E_CANCELED)
     int (*on_body)(struct http_req *r, const void *p, size_t n);   // may be NULL; != 0 aborts (E_CANCELED)
     // Exactly once per submit. e == NULL: the exchange completed (any status). Else E_OFFLINE (resolve, connect, reset), E_TIMEOUT,

@@ -56,6 +56,61 @@ static void set_retry_after(struct http_head_parser *p, const char *v)
     p->head.retry_after_ms = MIN(sec, RETRY_AFTER_MAX_S) * 1000;
 }
 
+// A number at *s, which moves behind it.
+static bool take_number(const char **s, int64_t *out)
+{
+    const char *p = *s;
+    int64_t v = 0;
+
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (v > (INT64_MAX - 9) / 10)
+            return false;
+        v = v * 10 + (*p - '0');
+    }
+    *out = v;
+    bool any = p != *s;
+    *s = p;
+    return any;
+}
+
+static void set_length(struct http_head *h, const char *v)
+{
+    h->has_length = take_number(&v, &h->length) && *v == '\0';
+}
+
+// "bytes 100-199/500", "bytes 100-199/*", "bytes */500"; what is none of these says nothing.
+static void set_range(struct http_head *h, const char *v)
+{
+    int64_t from = -1, to = 0, total = -1;
+
+    h->has_range = false;
+    if (strncasecmp(v, "bytes ", 6) != 0)
+        return;
+    v += 6;
+    if (v[0] == '*')
+        v++;
+    else if (!take_number(&v, &from) || *v++ != '-' || !take_number(&v, &to) || to < from)
+        return;
+    if (*v++ != '/')
+        return;
+    if (strcmp(v, "*") != 0 && (!take_number(&v, &total) || *v != '\0' || total <= to))
+        return;
+    h->has_range = true;
+    h->range_from = from;
+    h->range_total = total;
+}
+
+// RFC 9110: a strong one begins with its quote, and holds no other before its end.
+static void set_etag(struct http_head *h, const char *v)
+{
+    size_t n = strlen(v);
+    bool strong = n >= 2 && n < sizeof h->etag && v[0] == '"' && strchr(v + 1, '"') == v + n - 1;
+
+    for (size_t i = 0; i < n; i++)
+        strong = strong && v[i] > ' ' && v[i] <= '~';
+    memcpy(h->etag, strong ? v : "", strong ? n + 1 : 1);
+}
+
 static void take_field(struct http_head_parser *p, const char *name, const char *value)
 {
     if (strcasecmp(name, "content-type") == 0)
@@ -64,6 +119,28 @@ static void take_field(struct http_head_parser *p, const char *name, const char 
         set_retry_after(p, value);
     else if (strcasecmp(name, "date") == 0 && !http_date_parse(value, &p->head.date_sec))
         p->head.date_sec = 0;
+    else if (strcasecmp(name, "content-length") == 0)
+        set_length(&p->head, value);
+    else if (strcasecmp(name, "content-range") == 0)
+        set_range(&p->head, value);
+    else if (strcasecmp(name, "etag") == 0)
+        set_etag(&p->head, value);
+}
+
+// The one field that is longer than what the others are read from. Of two the second counts, as with the others.
+static void take_location(struct http_head_parser *p, const char *line, size_t len)
+{
+    static const char name[] = "location:";
+    size_t n = sizeof name - 1;
+
+    if (p->location == NULL || len < n || strncasecmp(line, name, n) != 0)
+        return;
+    for (; n < len && is_blank(line[n]); n++)
+        ;
+    bool fits = len - n < HTTP_URL_MAX && memchr(line + n, '\0', len - n) == NULL;
+    if (fits)
+        memcpy(p->location, line + n, len - n);
+    p->location[fits ? len - n : 0] = '\0';
 }
 
 static void finish(struct http_head_parser *p, int64_t wall_sec)
@@ -91,9 +168,12 @@ bool http_head_line(struct http_head_parser *p, const char *line, size_t len, in
         return p->complete;
     }
     if (len >= 5 && strncasecmp(line, "HTTP/", 5) == 0) {
-        *p = (struct http_head_parser){ .head.status = status_of(line, len) };
+        *p = (struct http_head_parser){ .head.status = status_of(line, len), .location = p->location };
+        if (p->location != NULL)
+            p->location[0] = '\0';
         return false;
     }
+    take_location(p, line, len);
     n = MIN(len, sizeof text - 1); // the fields we read are short; what is longer is none of them
     memcpy(text, line, n);
     text[n] = '\0';

@@ -8,6 +8,7 @@
 struct http_head_parser {
     struct http_head head;
     int64_t retry_at_sec; // Retry-After as a date, 0 = none
+    char *location;       // of HTTP_URL_MAX bytes, the caller's; "" = there was none, or a longer one; NULL = nobody asks
     bool complete;        // the empty line of a final answer was seen; later lines are trailers and are ignored
 };
 

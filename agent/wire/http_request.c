@@ -148,6 +148,19 @@ static int add_authorization(struct xfer *x, struct err *e)
     return 0;
 }
 
+// No Accept-Encoding is ever sent: ranges are those of the file itself.
+static int add_range(struct xfer *x, struct err *e)
+{
+    char range[48];
+    const struct http_req *r = x->req;
+
+    if (r->range_from <= 0)
+        return 0;
+    snprintf(range, sizeof range, "bytes=%lld-", (long long)r->range_from);
+    int rc = add_header(x, "Range", range, e);
+    return rc == 0 && r->if_range != NULL ? add_header(x, "If-Range", r->if_range, e) : rc;
+}
+
 static int set_headers(struct xfer *x, struct err *e)
 {
     const struct http_req *r = x->req;
@@ -157,6 +170,8 @@ static int set_headers(struct xfer *x, struct err *e)
         rc = add_header(x, "Content-Type", r->content_type, e);
     if (rc == 0)
         rc = add_header(x, "Expect", "", e); // no round trip to ask whether a body is welcome
+    if (rc == 0)
+        rc = add_range(x, e);
     if (rc == 0)
         rc = add_authorization(x, e);
     return rc;
@@ -319,6 +334,7 @@ int http_xfer_new(struct xfer **out, struct curl_transport *t, struct http_req *
         return err_set(e, E_NOMEM, "no memory for a request");
     x->t = t;
     x->req = r;
+    x->head.location = r->location;
     x->last_byte_ms = loop_now(t->loop);
     x->total_at_ms = r->total_timeout_ms > 0 ? x->last_byte_ms + r->total_timeout_ms : PARKED;
     timer_init(&x->timer, on_limit);

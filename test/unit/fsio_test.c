@@ -926,6 +926,35 @@ static void test_users(void)
     teardown();
 }
 
+static void append(const char *path, int64_t at, const char *text, int want, const char *what)
+{
+    struct err e = ERR_INIT;
+    is_int(d->ops->append(d, path, at, text, strlen(text), 0, &e), want, "%s: %s", what, e.msg);
+}
+
+static void test_append(void)
+{
+    struct fs_stat st;
+    setup();
+    append("/part", 3, "x", E_NOTFOUND, "behind what is not there");
+    append("/part", 0, "hello", 0, "a new file");
+    append("/part", 5, " world", 0, "goes on");
+    is_str(get_file(in_root("/part")), "hello world", "%s: holds it", how);
+    is_int(d->ops->stat(d, "/part", 0, &st, NULL), 0, "it is there");
+    is_int(st.mode, 0600, "for root alone");
+    append("/part", 12, "x", E_INVAL, "a hole is refused");
+    append("/part", 4, "", 0, "what came after is cut off");
+    is_str(get_file(in_root("/part")), "hell", "%s: holds it", how);
+    append("/part", 0, "new", 0, "begun again");
+    is_str(get_file(in_root("/part")), "new", "%s: holds it", how);
+    make_link("part", in_root("/link"));
+    append("/link", 0, "x", E_INVAL, "a link is not followed");
+    if (mkfifo(in_root("/fifo"), 0600) != 0)
+        abort();
+    append("/fifo", 0, "x", E_IO, "a pipe is not waited for");
+    teardown();
+}
+
 static void test_new(void)
 {
     struct err e = ERR_INIT;
@@ -953,6 +982,7 @@ int main(void)
         test_write_read();
         test_read_bounds();
         test_write_fails();
+        test_append();
         test_sync();
         test_no_space();
         test_owner();

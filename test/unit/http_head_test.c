@@ -92,6 +92,87 @@ static void test_hostile(void)
     free(exact);
 }
 
+static struct http_head_parser feed_one(const char *line)
+{
+    return feed(LINES("HTTP/1.1 206 x\r\n", line, "\r\n"));
+}
+
+static void test_length(void)
+{
+    static const char *const bad[] = { "", "-1", "12x", "0x10", "99999999999999999999", "1 2", "1, 1" };
+
+    is_int(feed_one("content-length: 0\r\n").head.has_length, 1, "a length of nothing is one");
+    is_int(feed_one("Content-Length: 9000000000000\r\n").head.length, 9000000000000, "a long one");
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "Content-Length: %s\r\n", bad[i]);
+        ok(!feed_one(line).head.has_length, "no length: \"%s\"", bad[i]);
+    }
+}
+
+static void test_range(void)
+{
+    static const struct {
+        const char *value;
+        int64_t from, total;
+    } good[] = { { "bytes 0-0/1", 0, 1 }, { "bytes 100-199/500", 100, 500 }, { "Bytes 5-9/*", 5, -1 }, { "bytes */77", -1, 77 } };
+    static const char *const bad[] = { "",           "bytes",         "bytes 5-4/9",  "bytes 0-9/9", "bytes 0-/9",
+                                       "bytes -1/9", "bytes 0-1/9 x", "lines 0-1/9",  "bytes 0-1",   "bytes 0-99999999999999999999/*",
+                                       "bytes */",   "bytes 0-1/-1",  "bytes=0-1/22", "bytes x-1/2" };
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "Content-Range: %s\r\n", good[i].value);
+        struct http_head h = feed_one(line).head;
+        ok(h.has_range && h.range_from == good[i].from && h.range_total == good[i].total, "a range: \"%s\"", good[i].value);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "Content-Range: %s\r\n", bad[i]);
+        ok(!feed_one(line).head.has_range, "no range: \"%s\"", bad[i]);
+    }
+}
+
+static void test_etag(void)
+{
+    char lng[400];
+    static const char *const weak[] = { "W/\"a\"", "a", "\"a", "\"", "\"a\"b\"", "\"a b\"", "\"\xe9\"", "" };
+
+    is_str(feed_one("ETag: \"33a64df5\"\r\n").head.etag, "\"33a64df5\"", "a strong ETag, with its quotes");
+    for (size_t i = 0; i < ARRAY_LEN(weak); i++) {
+        snprintf(lng, sizeof lng, "ETag: %s\r\n", weak[i]);
+        is_str(feed_one(lng).head.etag, "", "no strong ETag: %s", weak[i]);
+    }
+    memset(lng, 'x', sizeof lng);
+    memcpy(lng, "ETag: \"", 7);
+    memcpy(lng + 254, "\"\r\n", 4); // where a line is cut
+    is_str(feed_one(lng).head.etag, "", "one that is too long is none");
+}
+
+static void test_location(void)
+{
+    char location[HTTP_URL_MAX], lng[HTTP_URL_MAX + 40];
+    struct http_head_parser p = { .location = location };
+
+    http_head_line(&p, "HTTP/1.1 302 x\r\n", 16, WALL);
+    is_str(location, "", "no Location yet");
+    memset(lng, 'a', sizeof lng);
+    memcpy(lng, "LOCATION:  /", 12);
+    http_head_line(&p, lng, 12 + HTTP_URL_MAX - 2, WALL);
+    is_int(strlen(location), HTTP_URL_MAX - 1, "a Location as long as there is room");
+    http_head_line(&p, lng, 12 + HTTP_URL_MAX - 1, WALL);
+    is_str(location, "", "a longer one is none");
+    http_head_line(&p, "Location: /a\0b\r\n", 16, WALL);
+    is_str(location, "", "nor is one with a NUL");
+    http_head_line(&p, "Location: https://h/x?y \r\n", 26, WALL);
+    is_str(location, "https://h/x?y", "one without the blanks around it");
+    p = (struct http_head_parser){ 0 };
+    http_head_line(&p, "HTTP/1.1 302 x\r\n", 16, WALL);
+    http_head_line(&p, "Location: /\r\n", 13, WALL);
+    http_head_line(&p, "\r\n", 2, WALL);
+    is_int(p.complete, 1, "nobody has to ask for it");
+}
+
 static void test_escape(void)
 {
     AUTO_BUF struct buf b = BUF_INIT(100);
@@ -107,6 +188,10 @@ int main(void)
     test_lines();
     test_retry_after();
     test_hostile();
+    test_length();
+    test_range();
+    test_etag();
+    test_location();
     test_escape();
     return done_testing();
 }

@@ -115,6 +115,12 @@ def act(conn, line, fields, body):
         who = cert["subject"][0][0][1] if cert else "-"
         text = f"{method} {len(body)} {fields.get('content-type', '-')} {fields.get('authorization', '-')} {fields.get('host')} {who}"
         answer(conn, 200, text.encode(), "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n")
+    elif path == "/range":
+        text = f"{fields.get('range', '-')} {fields.get('if-range', '-')} {fields.get('authorization', '-')}".encode()
+        conn.sendall(b"HTTP/1.1 206 Partial\r\nETag: \"v1\"\r\nContent-Range: bytes 7-%d/%d\r\nContent-Length: %d\r\n\r\n%s"
+                     % (6 + len(text), 7 + len(text), len(text), text))
+    elif path == "/moved":
+        answer(conn, 302, b"", "Location: https://elsewhere.example/x\r\n")
     elif path.startswith("/status/"):
         answer(conn, int(path[8:]), b'{"kind":"Status","apiVersion":"v1","metadata":{},"message":"told so"}', "Retry-After: 7\r\n")
     elif path == "/big":

@@ -1010,6 +1010,33 @@ static void test_base_urls(void)
     http_endpoint_fini(&at);
 }
 
+static void test_ranges(void)
+{
+    struct transport *t = plain("http");
+    struct probe p;
+    char location[HTTP_URL_MAX] = "old";
+
+    probe_init(&p, "GET", "/range");
+    p.req.range_from = 7;
+    p.req.if_range = "\"v1\"";
+    start(t, &p);
+    wait_for(&g, &p.dones, 1);
+    is_int(p.req.head.status, 206, "a part is asked for");
+    is_str(buf_str(&p.body), "bytes=7- \"v1\" -", "from there on, and while it is the same");
+    is_str(p.req.head.etag, "\"v1\"", "its ETag");
+    ok(p.req.head.has_range && p.req.head.range_from == 7 && p.req.head.has_length, "where it begins, and how long it is");
+    is_int(p.req.head.range_total, 7 + (int64_t)p.body.len, "and the whole");
+    probe_fini(&p);
+    probe_init(&p, "GET", "/moved");
+    p.req.location = location;
+    start(t, &p);
+    wait_for(&g, &p.dones, 1);
+    is_int(p.req.head.status, 302, "a redirect is an answer, and is not followed");
+    is_str(location, "https://elsewhere.example/x", "where it leads is told");
+    probe_fini(&p);
+    transport_free(t);
+}
+
 int main(void)
 {
     if (!http_rig_start(&g)) {
@@ -1019,6 +1046,7 @@ int main(void)
     test_plain_http();
     test_base_urls();
     test_exchange();
+    test_ranges();
     test_limits_of_submit();
     test_faults();
     test_time_limits();

@@ -295,6 +295,19 @@ static void test_usage(void)
     buf_fini(&b);
 }
 
+static void test_remove(void)
+{
+    char *argv[] = { (char *)"limpet", (char *)"unpack", (char *)"--remove", dir, NULL };
+    struct buf b = BUF_INIT(ARCHIVE_MAX);
+    put_text(&b, '0', "a/b/c", 0644, "x");
+    is_int(run_tar(&b), UNPACK_OK, "a directory");
+    is_int(unpack_main(4, argv), UNPACK_OK, "is removed");
+    ok(!exists(dir), "with all that is in it");
+    is_int(unpack_main(4, argv), UNPACK_OK, "one that is not there is no failure");
+    argv[3] = (char *)"relative";
+    is_int(unpack_main(4, argv), UNPACK_FAILED, "a relative name is one");
+}
+
 int main(void)
 {
     snprintf(top, sizeof(top), "/tmp/unpack_test.%d", (int)getpid());
@@ -308,6 +321,7 @@ int main(void)
     test_ways_out();
     test_bounds();
     test_space_and_leftovers();
+    test_remove();
     test_usage();
     clear(top);
     return done_testing();
